@@ -254,9 +254,13 @@ def fewer(objectives: Sequence[tuple[int, float]], largest: float | None = None)
 
 
 def _links(layout: PageLayout, model: CraftBase) -> list[str]:
-    """The strongest links between columns, if they describe the table better than clusters."""
+    """The strongest links between columns, or those on one factor, if they describe the table better than
+    clusters.
+    """
     if not model.dependence_ratio_ > 1.0:
         return []
+    if on_factor := model._factor_columns:
+        return layout.names("  on the factor:", [clean(name) for name in on_factor], most=_MOST_NAME_LINES)
     links = model.column_links_[:_MOST_LINKS]
     names = [clean(name) for a, b, _ in links for name in (a, b)]
     short = distinct(names, (layout.width - _BESIDE_LINKS) // 2, cell_len)

@@ -27,7 +27,8 @@ from craftc.craft.background import Background
 from craftc.craft.bounds import GroupsInput, bounds_of, groups_of, not_found, without_groups
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import too_many_columns
-from craftc.craft.dependence import column_links, diagnose, slices_at_4
+from craftc.craft.dependence import column_links
+from craftc.craft.diagnosis import diagnose, slices_at_4
 from craftc.craft.fitted import FittedClusters
 from craftc.craft.given import completed, described_labels, is_model, labels_by, names_of
 from craftc.craft.kept import FixedInput, WithFixed
@@ -157,8 +158,8 @@ class CRAFT(WithFixed):
         The result and every partition down to one cluster, each by the cheapest merge; read by `cut`, `at`
         and `n_clusters_within`.
     dependence_ratio_, column_links_ : float, list of (column, column, nats)
-        What links between columns save, over what clusters save (above 1, dependent columns explain the
-        table better than groups of rows); and these links.
+        What links between columns or one factor save, over what clusters save (above 1, a gradual pattern
+        explains the table better than groups of rows); and these links.
     cluster_names_ : list of K str
         Up to three facts in which each cluster differs from the whole table.
     feature_importances_ : ndarray (D,) of float64
@@ -489,7 +490,7 @@ class CRAFT(WithFixed):
         schema = encoded.source.schema
         gains = np.where(clusters.mask, clusters.gains, 0.0).sum(axis=0)
         of_columns = np.bincount(encoding.source, gains, schema.n_columns).astype(np.float64)
-        links = column_links(config, encoding, of_columns)
+        links = column_links(config, encoding, of_columns, clusters)
         sums = ExactSums.of(moments)
         fitted = FittedClusters(
             result.spec,

@@ -24,6 +24,7 @@ from craftc._kernels import moments as moments_kernel
 from craftc.craft.background import Background, feature_prices
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import CrossProducts, too_many_columns
+from craftc.craft.one_factor import OneFactor
 from craftc.craft.paper.clusters import PaperClusters
 from craftc.craft.parameters import ModelSpec
 from craftc.describe.columns import Column
@@ -153,12 +154,24 @@ class ColumnLinks:
     the earlier first.
     """
 
-    saving: float = 0.0  # nats by which links shorten the description
+    saving: float = 0.0  # nats by which links of columns that clusters describe shorten the description
     pairs: list[tuple[int, int, float]] = field(default_factory=list)  # and the nats they save, most first
     # columns that share at least half of the information of the simpler one, and this share
     alike: list[tuple[int, int, float]] = field(default_factory=list)
     # column, level, other column, its level: nine of ten rows with the first level have the second
     implied: list[tuple[int, int, int, int]] = field(default_factory=list)
+    factor: OneFactor = field(default_factory=OneFactor)  # behind columns that clusters describe
+    besides: float = 0.0  # `saving` without links that groups along the factor explain
+
+    def scaled(self, scale: float) -> ColumnLinks:
+        """The links of a table that is `scale` times as long."""
+        return replace(
+            self,
+            saving=self.saving * scale,
+            pairs=[(a, b, nats * scale) for a, b, nats in self.pairs],
+            factor=replace(self.factor, saving=self.factor.saving * scale),
+            besides=self.besides * scale,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,14 +345,21 @@ class FittedClusters:
 
     @property
     def dependence_ratio(self) -> float:
-        """What links save over what clusters save; infinity if only links save, NaN if nothing does."""
+        """What links or one factor save over what clusters save; infinity if clusters save nothing, NaN if
+        nothing does.
+
+        Where the places of the rows on the factor are a few points, groups explain the links between its
+        columns, so that only the other links can make the ratio exceed 1.
+        """
         objectives = [] if self.path is None else objectives_of(self.path)
         saved = saving_of(objectives) if objectives else 0.0
         if saved > 0.0 and self.cross is not None:  # the last step of the path holds links of its columns
             saved = self.clusters.objective_of_one - min(objective for _, objective in objectives)
+        links = self.links
+        rival = links.saving if links.factor.separate else max(links.saving, links.factor.saving)
         if saved > 0.0:
-            return self.links.saving / saved
-        return math.inf if self.links.saving > 0.0 else math.nan
+            return (max(links.besides, min(rival, saved)) if links.factor.separate else rival) / saved
+        return math.inf if rival > 0.0 else math.nan
 
     @property
     def selected(self) -> Bits:

@@ -190,11 +190,7 @@ def updated(
     rest = None if sums.rows is None else sums.rows.rest
     background = Background(moments.total(rest), fitted._levels)
     scale = float(moments.sizes.sum()) / (float(fixed.groups[:, 0].sum()) * fixed.unit)
-    links = replace(
-        fixed.links,
-        saving=fixed.links.saving * scale,
-        pairs=[(a, b, nats * scale) for a, b, nats in fixed.links.pairs],
-    )
+    links = fixed.links.scaled(scale)
     spec = replace(fitted.spec, price_factor=price_factor)
     possible = _possible(fitted, background)
     mask, cross = fixed.mask & possible, _products(fitted, sums.cross)

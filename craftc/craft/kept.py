@@ -263,9 +263,6 @@ class WithFixed(WithRefits):
         links = column_links(config, cast(LevelEncoding, config.encoding), gains)
         # the merge path saves for the former rows, too
         scale = clusters.background.weight / max(state.weight, 1e-300)
-        links = replace(
-            links, saving=links.saving * scale, pairs=[(a, b, nats * scale) for a, b, nats in links.pairs]
-        )
-        state = replace(state, links=links)
+        state = replace(state, links=links.scaled(scale))
         state.remember(clusters)
         self._set_fitted(state)

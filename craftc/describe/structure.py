@@ -38,8 +38,9 @@ class Structure:
         Whether the number of clusters was given.
     bounded : bool
         Whether bounds on their number or sizes, or groups of rows, were given.
-    links, dependence_ratio : float
-        Nats that links between columns save, and what these are over what clusters save.
+    links, factor, dependence_ratio : float
+        Nats that links between columns and one continuous factor behind them save, and what the better of the
+        two saves over what clusters save.
     slices : int or None
         Clusters that are left at four times the price, where these are few because columns depend on each
         other.
@@ -59,6 +60,7 @@ class Structure:
     asked: bool = False
     bounded: bool = False
     links: float = 0.0
+    factor: float = 0.0
     dependence_ratio: float = math.nan
     slices: int | None = None
     clear: float | None = None
@@ -70,9 +72,9 @@ class Structure:
         """The first that holds of one, none, seed, parts, gradual, price, unknown, soft and clear.
 
         none: clusters save nothing, or no more than in a table with permuted columns. seed, parts: fits from
-        other seeds, or on parts of the rows, find other clusters. gradual: links between columns save more.
-        price: four times the price leaves much fewer clusters, because columns depend on each other. soft:
-        fewer than 90 % of the rows are clearly placed.
+        other seeds, or on parts of the rows, find other clusters. gradual: links between columns, or
+        one continuous factor, save more. price: four times the price leaves much fewer clusters, because
+        columns depend on each other. soft: fewer than 90 % of the rows are clearly placed.
         """
         if self.n_clusters == 1:
             return "one"
@@ -89,6 +91,12 @@ class Structure:
         if self.clear is None:
             return "unknown"
         return "clear" if self.clear >= CLEAR else "soft"
+
+    @property
+    def rival(self) -> str:
+        """What describes the table best without groups, with its verb."""
+        factor = self.factor > self.links
+        return "one continuous factor behind the columns saves" if factor else "links between columns save"
 
     @property
     def groups(self) -> str:
@@ -145,9 +153,9 @@ class Structure:
                 null = f", {tables}with permuted columns {range_of(savings, nats)}"
             yield f"{self._sample}{they} {verb} {nats(abs(self.saving))} nats {than}{null}"
         if math.isinf(self.dependence_ratio):
-            yield f"links between columns save {nats(self.links)} nats"
+            yield f"{self.rival} {nats(max(self.links, self.factor))} nats"
         elif self.dependence_ratio > 1.0:
-            yield f"links between columns save {ratio(self.dependence_ratio)} times as much as groups"
+            yield f"{self.rival} {ratio(self.dependence_ratio)} times as much as groups"
         if self.slices is not None:
             yield f"{self.slices} of them would be left at four times the price"
         if self.clear is not None:

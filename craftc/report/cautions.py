@@ -48,13 +48,13 @@ def _important(page: Page) -> Iterator[tuple[str, str, str]]:
             "number",
         )
     if page.ratio > 1 and page.K > 1:
-        times = " description, the groups none"
+        rival, times = page.structure.rival, " description, the groups none"
         if math.isfinite(page.ratio):
             times = f" {ratio(page.ratio)} times as much description as the groups"
         yield (
             "Columns that hang together explain more than groups do",
-            f"Links between single pairs of columns save{times}. Use the groups as a summary of a gradual "
-            "pattern; do not take them for separate populations.",
+            f"{rival[0].upper()}{rival[1:]}{times}. Use the groups as a summary of a gradual pattern; do not "
+            "take them for separate populations.",
             "links",
         )
     for link in page.links:

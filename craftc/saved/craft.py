@@ -24,6 +24,7 @@ from craftc.craft.covariance import MOST_COLUMNS, CrossProducts
 from craftc.craft.estimator import CRAFT
 from craftc.craft.fitted import CarriedSums, ColumnLinks, FittedClusters, PathClusters, RowCounts
 from craftc.craft.fixed import FixedClusters
+from craftc.craft.one_factor import OneFactor
 from craftc.craft.paper.estimator import PaperCRAFT
 from craftc.craft.parameters import MODELS, SELECTIONS, ModelSpec
 from craftc.craft.rows import Encoding
@@ -143,14 +144,18 @@ def _along_of(
 
 def _links_of(state: dict[str, Any], schema: Schema) -> ColumnLinks:
     """The links between columns."""
-    links = ColumnLinks(
-        state["saving"], *([tuple(link) for link in state[name]] for name in ("pairs", "alike", "implied"))
-    )
-    for value in (links.saving, *(value for _, _, value in links.pairs + links.alike)):
+    pairs, alike, implied = ([tuple(link) for link in state[name]] for name in ("pairs", "alike", "implied"))
+    demand(state["factor"].keys() == asdict(OneFactor()).keys(), "the factor is unknown")
+    factor = OneFactor(**state["factor"])
+    links = ColumnLinks(state["saving"], pairs, alike, implied, factor, state["besides"])
+    savings = (links.saving, factor.saving, links.besides)
+    for value in (*savings, *(value for _, _, value in links.pairs + links.alike)):
         demand(isinstance(value, float) and 0.0 <= value <= LARGEST, "a link has no finite number")
     for a, b, _ in links.pairs + links.alike:
         known = type(a) is type(b) is int and 0 <= a < b < schema.n_columns
         demand(known, "a link joins columns that do not exist")
+    known = all(type(j) is int and 0 <= j < schema.n_columns for j in factor.columns)
+    demand(known and type(factor.separate) is bool, "a factor is behind columns that do not exist")
     n_levels = dict(zip(schema.categorical_index.tolist(), schema.n_levels.tolist(), strict=True))
     for link in links.implied:
         a, s, b, t = link

@@ -311,7 +311,9 @@ def test_an_estimator_of_a_newer_craftc(saved):
         load_model(saved)
 
 
-NO_LINKS = {"saving": 1.0, "pairs": [], "alike": [], "implied": []}
+NO_FACTOR = {"saving": 1.0, "columns": [0, 1], "separate": True}
+NO_PAIRS = {"pairs": [], "alike": [], "implied": []}
+NO_LINKS = {**NO_PAIRS, "saving": 1.0, "factor": NO_FACTOR, "besides": 0.0}
 
 
 @pytest.mark.slow_except(10)
@@ -370,6 +372,11 @@ NO_LINKS = {"saving": 1.0, "pairs": [], "alike": [], "implied": []}
         {"_fitted.links": {"saving": 1.0}},
         {"_fitted.links": {**NO_LINKS, "saving": "1"}},
         {"_fitted.links": {**NO_LINKS, "saving": -1.0}},
+        {"_fitted.links": {**NO_LINKS, "besides": -1.0}},
+        {"_fitted.links": {**NO_LINKS, "factor": {**NO_FACTOR, "saving": math.nan}}},
+        {"_fitted.links": {**NO_LINKS, "factor": {**NO_FACTOR, "columns": [0, 99]}}},
+        {"_fitted.links": {**NO_LINKS, "factor": {**NO_FACTOR, "separate": 1}}},
+        {"_fitted.links": {**NO_LINKS, "factor": {}}},
         {"_fitted.links": {**NO_LINKS, "pairs": [[0, 1]]}},
         {"_fitted.links": {**NO_LINKS, "pairs": [[1, 0, 2.0]]}},
         {"_fitted.links": {**NO_LINKS, "pairs": [[0, 99, 2.0]]}},

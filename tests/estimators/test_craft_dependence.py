@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from craftc import CRAFT, MixedTable, load_model, save_model
-from craftc.craft import dependence
+from craftc.craft import dependence, diagnosis
 from craftc.craft.background import Background
 from craftc.craft.dependence import column_links
 from craftc.craft.fitted import ColumnLinks
@@ -134,7 +134,10 @@ def test_groups_have_a_ratio_below_one_and_one_cloud_above():
     assert sliced.n_clusters_ > 1
     assert sliced.dependence_ratio_ > 1.0
     saved = sliced.merge_path_[-1].objective - min(step.objective for step in sliced.merge_path_)
-    assert sliced.dependence_ratio_ == sliced._fitted.links.saving / saved
+    links = sliced._fitted.links
+    assert sliced.dependence_ratio_ == max(links.saving, links.factor.saving) / saved
+    # the other columns are those of normal numbers: the factor and their covariance save the same
+    assert links.factor.saving == pytest.approx(links.saving, rel=0.01)
     whole = CRAFT(random_state=0).fit(cloud)
     assert whole.n_clusters_ == 1  # its covariance is a link of its columns, which clusters do not add to
     assert whole.dependence_ratio_ == math.inf
@@ -239,7 +242,7 @@ def test_columns_of_many_levels_are_compared_in_little_memory():
         None,
     )
     tracemalloc.start()
-    pairs = list(dependence._duplicates(sample))
+    pairs = list(diagnosis._duplicates(sample))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert pairs == [("a", "b")]
@@ -274,7 +277,7 @@ def test_near_duplicates_are_those_of_all_pairs(seed):
         least, most = sorted((alone[i], alone[j]))
         if least > 0.1 and least + most - entropy(codes[:, [i, j]]) > 0.98 * most:
             expected.add((names[i], names[j]))
-    assert set(dependence._duplicates(table)) == expected
+    assert set(diagnosis._duplicates(table)) == expected
 
 
 @pytest.mark.parametrize("n", [10, 60])
@@ -285,8 +288,8 @@ def test_many_numbers_are_compared_by_projections(n, monkeypatch):
     X[:, 200:220], X[:, 220:240], X[:, 240:250] = X[:, :20], -3.0 * X[:, 20:40] + 1.0, X[:, :10]
     X[:, 250:280] = X[:, 40:70] + 0.02 * rng.normal(size=(n, 30)) * rng.random(30)
     X[:, 290:] = 0.0
-    scaled = dependence._standardised(X)
-    every = list(dependence._equal_numbers(scaled))
-    monkeypatch.setattr(dependence, "_COLUMNS_AT_ONCE", 64)
-    assert list(dependence._equal_numbers(scaled)) == every
+    scaled = diagnosis._standardised(X)
+    every = list(diagnosis._equal_numbers(scaled))
+    monkeypatch.setattr(diagnosis, "_COLUMNS_AT_ONCE", 64)
+    assert list(diagnosis._equal_numbers(scaled)) == every
     assert 60 < len(every) < 90

@@ -75,6 +75,8 @@ def test_sentences():
         "links between columns save 1.2 times as much as groups"
         in replace(CLEAR, dependence_ratio=1.2).sentence
     )
+    factor = replace(CLEAR, dependence_ratio=1.2, links=40.0, factor=41.0)
+    assert "one continuous factor behind the columns saves 1.2 times as much as groups" in factor.sentence
     assert (
         "links between columns save 40.0 nats"
         in replace(CLEAR, dependence_ratio=math.inf, links=40.0, saving=0.0).sentence

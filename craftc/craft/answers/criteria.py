@@ -85,6 +85,14 @@ class MixtureCriteria:
         """Integrated classification likelihood, BIC + 2 entropy; lower is better."""
         return self.bic_ + 2.0 * self.assignment_entropy_
 
+    @property
+    def _factor_columns(self) -> list[str]:
+        """The columns of the factor, if it describes the table better than links; the largest gains first."""
+        if not self._structure().factor > self._fitted.links.saving:
+            return []
+        gains, columns = self._fitted.gains.sum(axis=0), self._fitted.schema.columns
+        return [columns[j] for j in sorted(self._fitted.links.factor.columns, key=lambda j: -gains[j])]
+
     def _structure(self) -> Structure:
         """What the model itself says about the structure of its table."""
         fitted: FittedClusters = self._fitted
@@ -95,6 +103,7 @@ class MixtureCriteria:
             asked=self._asked and not self._bounded,
             bounded=self._bounded,
             links=fitted.links.saving,
+            factor=0.0 if fitted.links.factor.separate else fitted.links.factor.saving,
             dependence_ratio=fitted.dependence_ratio,
             slices=self._slices,
             clear=None if self._mixture is None else self._mixture.clear / fitted.weight,

@@ -1,0 +1,228 @@
+"""Warnings about a table that the model cannot describe well."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.messages import quoted
+from craftc._common.typing import Floats
+from craftc._common.validation import scaled_to_worth
+from craftc.craft.rows import L, S
+from craftc.craft.search import EncodedRows
+from craftc.craft.step_links import step_columns
+from craftc.craft.tick_links import groups_of_table
+from craftc.table import MixedTable
+from craftc.table.levels import LevelEncoding
+from craftc.table.products import derived_columns
+
+_SAMPLE = 2000  # rows by which near-duplicate columns are found
+_SAME = 0.98  # share of the information of a column that a near-duplicate repeats
+_FEW_VALUES = 64  # distinct values of a numeric column that may encode a category
+_PAIRS_OF_ROWS, _MOSTLY = 64, 0.6  # pairs of rows by which columns are compared at first, and share of them
+_MOST_PAIRS = 10  # near-duplicates that are named
+_CORRELATED = 0.9999  # of near-duplicate numbers
+_COLUMNS_AT_ONCE = 512  # columns up to which all correlations are computed; beyond, projections come first
+_DIRECTIONS, _ASKED_AT_ONCE = 8, 64  # of these projections, and columns whose neighbours are held
+_WORTH = 1.5  # warn if rows count for more than this multiple of what they are worth
+_LINKED = 0.5  # warn if column links save more than half of what clusters save
+_FRAGILE = 0.7  # share of the clusters that is left at four times the price
+
+
+def slices_at_4(n_clusters: int, n_clusters_at_4: int | None, dependence_ratio: float) -> int | None:
+    """The clusters that are left at four times the price, if they show that clusters are slices of a table
+    with dependent columns.
+
+    Separated clusters remain at four times the price, slices do not. If a single cluster remains, the table
+    has too few rows for that price, which shows nothing.
+    """
+    fragile = n_clusters_at_4 is not None and 1 < n_clusters_at_4 <= _FRAGILE * n_clusters
+    return n_clusters_at_4 if fragile and dependence_ratio > _LINKED else None
+
+
+def diagnose(
+    encoded: EncodedRows[L, S],
+    column_weights: Floats,
+    n_clusters: int,
+    n_clusters_at_4: int | None,
+    price_factor: float,
+) -> list[str]:
+    """Warnings about a table that the model cannot describe well: near-duplicate columns, sums, one-hot
+    groups, weights as of a survey, and dependence inside clusters, shown by `slices_at_4`. A column of a
+    weight below 1 does not count in full.
+    """
+    rows = encoded.source
+    some = np.arange(0, len(rows), max(1, len(rows) // _SAMPLE))
+    sample = rows.take(some)
+    weight = dict(zip(sample.schema.columns, column_weights.tolist(), strict=True))
+    found = (pair for pair in _duplicates(sample) if min(map(weight.__getitem__, pair)) >= 1.0)
+    pairs = list(islice(found, _MOST_PAIRS + 1))
+    messages = _of_a_survey(encoded.weights)
+    for a, b in pairs[:_MOST_PAIRS]:
+        messages.append(
+            f"Columns {quoted(str(a))} and {quoted(str(b))} are near-duplicates and both count in full, "
+            "which exaggerates clusters along them; drop one."
+        )
+    if len(pairs) > _MOST_PAIRS:
+        messages.append(f"More than {_MOST_PAIRS} pairs of columns are near-duplicates.")
+    numbers = dict(zip(sample.schema.numeric_names, sample.numeric.T, strict=True))
+    partly = [name for name, each in weight.items() if each < 1.0]
+    for name, reason in derived_columns(numbers, partly).items():
+        messages.append(
+            f"Column {quoted(name)} is {reason} in every row and counts in full, which exaggerates clusters "
+            "along it; drop it."
+        )
+    if isinstance(encoded.encoding, LevelEncoding):
+        for pair in step_columns(encoded.encoding, encoded.rows.take(some).codes)[:_MOST_PAIRS]:
+            finer, coarser = (quoted(sample.schema.columns[j]) for j in pair)
+            messages.append(
+                f"Column {coarser} is a coarser copy of {finer}, each of its values a range of it, and both "
+                "count in full, which exaggerates clusters along them; drop one."
+            )
+    for group in groups_of_table(sample):
+        if min(weight[sample.schema.columns[j]] for j in group.columns) >= 1.0:
+            remedy = "make one column of them (pandas.from_dummies), or " if group.count == 1 else ""
+            messages.append(
+                f"{group.said(sample.schema.columns)}, as if they were one answer in several columns, and "
+                f"clusters repeat these answers; {remedy}leave them out."
+            )
+    if n_clusters_at_4 is not None:
+        messages.append(
+            f"CRAFT found {n_clusters} clusters; {n_clusters_at_4} of them would be left at "
+            f"price_factor={4 * price_factor:g}. Columns seem to depend on each other inside clusters, and "
+            "then the number of clusters is not a property of the data. Try "
+            f"price_factor={2 * price_factor:g} to {4 * price_factor:g}, or cut(k) for fewer."
+        )
+    return messages
+
+
+def _of_a_survey(weights: Floats | None) -> list[str]:
+    """A warning about weights that count more rows than they are worth; whole numbers may count rows that are
+    repeated.
+    """
+    if weights is None or (weights == np.floor(weights)).all():
+        return []
+    total, worth = weights.sum(), scaled_to_worth(weights).sum()
+    if total <= _WORTH * worth:
+        return []
+    return [
+        f"sample_weight counts repeated rows, {total:,.6g} in all, but rows of so different weights are "
+        f"worth {worth:,.4g} of equal weights, and a heavy row looks like a cluster. If these are "
+        f"weights of a survey, multiply them by {worth / total:.3g}."
+    ]
+
+
+def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
+    """Pairs of columns that determine each other: numeric columns by correlation, others (and numeric ones of
+    few values) by entropy.
+    """
+    names = sample.schema.numeric_names
+    if len(sample) < 10:
+        return
+    alike = set(_equal_numbers(_standardised(sample.numeric)))
+    if len(names) <= _COLUMNS_AT_ONCE:  # in another unit, or on another scale: logarithms, ranks
+        alike |= set(_equal_numbers(_standardised(_ranks(sample.numeric))))
+    for i, j in sorted(alike):
+        yield names[i], names[j]
+    columns = list(zip(sample.schema.categorical_names, sample.codes.T.astype(np.intp), strict=True))
+    n_categorical = len(columns)
+    if not n_categorical:
+        return
+    for name, numbers in zip(names, sample.numeric.T, strict=True):
+        values, codes = np.unique(numbers, return_inverse=True)
+        if len(values) <= _FEW_VALUES:
+            columns.append((name, codes))
+    entropies = [_entropy_of(np.bincount(codes)) for _, codes in columns]
+    all_codes = np.column_stack([codes for _, codes in columns])
+    for i in range(n_categorical):
+        for j in _candidates(all_codes, i):
+            least, most = sorted((entropies[i], entropies[j]))
+            if least > 0.1 and least > _SAME * most:
+                both = columns[i][1] * (columns[j][1].max() + 1) + columns[j][1]
+                joint = _entropy_of(np.unique(both, return_counts=True)[1])  # of the pairs that occur
+                if least + most - joint > _SAME * most:
+                    yield columns[i][0], columns[j][0]
+
+
+def _equal_numbers(scaled: Floats) -> Iterator[tuple[int, int]]:
+    """Pairs i < j, in order, of standardised columns (n, p) with a correlation beyond `_CORRELATED`.
+
+    Of many columns, those are compared whose projections on a few directions are as near as they then must
+    be.
+    """
+    n, p = scaled.shape
+    if p <= _COLUMNS_AT_ONCE:
+        correlation = scaled.T @ scaled
+        for i, j in np.argwhere(np.triu(np.abs(correlation) > _CORRELATED, 1)).tolist():
+            yield i, j
+        return
+    from scipy.spatial import KDTree  # which few tables need
+
+    own = np.flatnonzero(scaled.any(axis=0))
+    directions = np.linalg.qr(np.random.default_rng(0).normal(size=(n, min(_DIRECTIONS, n))))[0]
+    at = scaled[:, own].T @ directions
+    tree, nearest = KDTree(np.concatenate([at, -at])), math.sqrt(2.0 - 2.0 * _CORRELATED) + 1e-9
+    for first in range(0, len(own), _ASKED_AT_ONCE):
+        found = tree.query_ball_point(at[first : first + _ASKED_AT_ONCE], nearest)
+        for i, near in enumerate(found, start=first):
+            later = np.unique(np.array(near) % len(own))
+            later = later[later > i]
+            if len(later):
+                correlation = scaled[:, own[i]] @ scaled[:, own[later]]
+                for j in later[np.abs(correlation) > _CORRELATED].tolist():
+                    yield int(own[i]), int(own[j])
+
+
+def _candidates(codes: NDArray[np.intp], i: int) -> list[int]:
+    """The later columns that may determine column i and be determined by it, by a few pairs of rows.
+
+    Where two columns share 98 % of their information, nearly all rows that are equal in one are equal in
+    the other, and nearly all that differ differ.
+    """
+    own, later = codes[:, i], codes[:, i + 1 :]
+    order = np.argsort(own, kind="stable")
+    equal = np.flatnonzero(own[order[:-1]] == own[order[1:]])
+    largest = own == np.bincount(own).argmax()
+    inside, outside = np.flatnonzero(largest), np.flatnonzero(~largest)
+    alike = np.ones(later.shape[1], np.bool_)
+    if len(equal):
+        some = equal[np.linspace(0, len(equal) - 1, _PAIRS_OF_ROWS).astype(np.intp)]
+        alike &= (later[order[some]] == later[order[some + 1]]).mean(axis=0) > _MOSTLY
+    if len(outside):
+        one, two = (
+            rows[np.linspace(0, len(rows) - 1, _PAIRS_OF_ROWS).astype(np.intp)] for rows in (inside, outside)
+        )
+        alike &= (later[one] != later[two]).mean(axis=0) > _MOSTLY
+    return (np.flatnonzero(alike) + i + 1).tolist()
+
+
+def _ranks(X: NDArray[np.floating]) -> Floats:
+    """Ranks in every column, equal ones of equal numbers; NaN of missing cells."""
+    ranks = np.full(X.shape, np.nan)
+    for own, cells in zip(ranks.T, X.T, strict=True):
+        present = ~np.isnan(cells)
+        _, inverse, counts = np.unique(cells[present], return_inverse=True, return_counts=True)
+        own[present] = (np.cumsum(counts) - (counts - 1) / 2.0)[inverse]
+    return ranks
+
+
+def _standardised(X: NDArray[np.floating]) -> Floats:
+    """Centred columns with sums of squares of 1, whose products are correlations; 0 for a missing cell and
+    for a constant column.
+    """
+    present = ~np.isnan(X)
+    count = np.maximum(present.sum(axis=0), 1)
+    cells = np.where(present, X, 0.0).astype(np.float64)
+    cells /= np.maximum(np.abs(cells).max(axis=0, initial=0.0), np.finfo(float).tiny)  # squares stay finite
+    centred = np.where(present, cells - cells.sum(axis=0) / count, 0.0)
+    size = np.sqrt((centred * centred).sum(axis=0))
+    return np.asarray(centred / np.where(size > 0, size, 1.0))
+
+
+def _entropy_of(counts: NDArray[np.intp]) -> float:
+    share = counts[counts > 0] / counts.sum()
+    return float(-(share * np.log(share)).sum())
