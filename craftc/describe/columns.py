@@ -131,6 +131,16 @@ class CategoricalColumn:
                 return tuple(sorted((first, more[0]), key=lambda t: -own[t]))
         return (first,)
 
+    def changes(self, k: int) -> Floats:
+        """(T,) nats by which shares of levels in cluster k, larger or smaller, differ from the table's."""
+        own, whole = self.shares[k].tolist(), self.shares[-1].tolist()
+        return np.array(
+            [
+                _binary_divergence(p, q) + _binary_divergence(1.0 - p, 1.0 - q)  # one of them is 0
+                for p, q in zip(own, whole, strict=True)
+            ]
+        )
+
     def phrase(self, levels: Sequence[int], texts: Sequence[str]) -> str:
         """Some levels, by their texts."""
         return " or ".join(texts[t] for t in levels)
@@ -206,14 +216,9 @@ class AnswersColumn(CategoricalColumn):
 
     def _by_difference(self, k: int) -> list[int]:
         """Answers by the nats that their shares in cluster k differ from the table's, most first."""
-        own, whole = self.shares[k], self.shares[-1]
-        nats = [
-            _binary_divergence(p, q) + _binary_divergence(1.0 - p, 1.0 - q)  # one of them is 0
-            for p, q in zip(own.tolist(), whole.tolist(), strict=True)
-        ]
-        return [
-            t for t in np.argsort(-np.array(nats), kind="stable").tolist() if nats[t] >= _TELLING * max(nats)
-        ]
+        nats = self.changes(k)
+        most = float(nats.max())
+        return [t for t in np.argsort(-nats, kind="stable").tolist() if nats[t] >= _TELLING * most]
 
     def telling(self, k: int) -> tuple[int, ...]:
         """At most two answers that are more frequent than in the table and differ clearly, or else the one

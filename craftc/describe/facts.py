@@ -36,6 +36,7 @@ _OFTEN, _LIFT = 0.4, 1.5  # a share below `MOST` that exceeds the table's by thi
 _RARELY = 0.1  # share of rows up to which a frequent answer of the table is missing in a cluster
 _MOST_FACTS, _FEWEST_FACTS = 3, 2  # of a name; the second number if columns repeat each other
 _NOT_WORDS = "true", "false", "yes", "no", "none", "other", "others", "unknown", "nan", "null", "missing"
+_DIRECTIONS = (("low", "high"), ("early", "late"))  # of numbers and of times
 _SIGNS = {"higher": "▲", "lower": "▼", "mix": "●", "other": "◆"}
 
 
@@ -166,6 +167,13 @@ class Facts:
             if 0 < column.ranges[k] < _NARROW * unit * 1.349:
                 digits = -int(np.floor(np.log10(0.1 * unit)))
                 return f"{name} near {column.text(round(column.centres[k], digits))}"
+            if (way := way_of(column, k)) != "other":
+                return f"rather {_DIRECTIONS[column.style in ('day', 'year')][way == 'higher']} {name}"
+        elif isinstance(column, CategoricalColumn) and not np.isnan(column.shares[k]).any():
+            level = int(column.changes(k).argmax())
+            more = bool(column.shares[k, level] > column.shares[-1, level])
+            of = "" if self._is_word(column.texts[level]) else f"{name} "
+            return f"{'more' if more else 'less'} often {of}{column.short[level]}"
         return f"another distribution of {name}"
 
     # ---- words ----
@@ -289,8 +297,7 @@ class Facts:
         way, cell, table = way_of(column, k), column.text(column.centres[k]), column.text(column.centres[-1])
         fact = replace(fact, way=way, cell=cell, table=table)
         of_time = column.style in ("day", "year")
-        high, low = ("late", "early") if of_time else ("high", "low")
-        words = f"{high if shift > 0 else low} {short}" if abs(shift) >= _APART else ""
+        words = f"{_DIRECTIONS[of_time][shift > 0]} {short}" if abs(shift) >= _APART else ""
         average = "median" if column.skewed else "mean"
         if np.isfinite(column.value[k]):
             value = column.text(float(column.value[k]))

@@ -316,3 +316,18 @@ def test_texts_that_have_no_encoding(model, tmp_path):
         text.encode()
     model._repr_html_().encode()
     "".join(getattr(model, "cluster_names_", [])).encode()
+
+
+def test_clusters_without_a_clear_fact_are_named_by_the_largest_change():
+    """The many rows outside a small group differ from the whole table in little."""
+    rng = np.random.default_rng(0)
+    few = np.arange(1000) < 30
+    numbers = rng.normal(size=(1000, 4)) + 2.0 * few[:, None]
+    kind = np.where(few, "AX", rng.choice(["BY", "CZ", "DW"], 1000))
+    table = pd.DataFrame(numbers).add_prefix("x").assign(kind=kind)
+    group, others = CRAFT(2, random_state=0).fit(table).cluster_names_
+    assert group.startswith("kind AX")
+    assert others == "less often kind AX"
+    shifted = rng.normal(size=(1000, 4)) + 3.0 * (rng.random(1000) < 0.25)[:, None]
+    names = CRAFT(2, covariance="diagonal", random_state=0).fit(shifted).cluster_names_
+    assert any(re.fullmatch("rather low x[0-3]", name) for name in names)
