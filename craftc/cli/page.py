@@ -259,8 +259,9 @@ def _links(layout: PageLayout, model: CraftBase) -> list[str]:
     """
     if not model.dependence_ratio_ > 1.0:
         return []
-    if on_factor := model._factor_columns:
-        return layout.names("  on the factor:", [clean(name) for name in on_factor], most=_MOST_NAME_LINES)
+    if on_factor := model._on_factor:
+        names = [clean(model._fitted.schema.columns[j]) for j in on_factor]
+        return layout.names("  on the factor:", names, most=_MOST_NAME_LINES)
     links = model.column_links_[:_MOST_LINKS]
     names = [clean(name) for a, b, _ in links for name in (a, b)]
     short = distinct(names, (layout.width - _BESIDE_LINKS) // 2, cell_len)

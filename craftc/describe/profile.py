@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -18,6 +19,9 @@ from craftc.describe.columns import CategoricalColumn, Column, NumericColumn, Or
 from craftc.describe.statistics import amounts, by_cluster, circular, level_shares
 from craftc.table import MixedTable
 from craftc.table.personal import is_personal
+
+_MOST_NUMBERS = 12  # levels that are numbers, as those of a rating, up to which they are in their order
+_NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -64,13 +68,17 @@ class ColumnFigures:
 
     @property
     def shown_levels(self) -> list[int]:
-        """Levels in the order of a table: that of a scale, otherwise the most frequent first; none that no
-        row has.
+        """Levels in the order of a table: that of a scale, numbers ascending, otherwise the most frequent
+        first; none that no row has.
         """
         of_all = self.counts[-1]
-        scale = isinstance(self.statistics, OrderedColumn)
-        order = range(len(of_all)) if scale else np.argsort(-of_all, kind="stable").tolist()
-        return [t for t in order if scale or of_all[t] > 0]
+        if isinstance(self.statistics, OrderedColumn):
+            return list(range(len(of_all)))
+        order = np.argsort(-of_all, kind="stable").tolist()
+        texts = self.statistics.texts if isinstance(self.statistics, CategoricalColumn) else []
+        if 2 < len(texts) <= _MOST_NUMBERS and all(map(_NUMBER.fullmatch, texts)):
+            order.sort(key=lambda t: float(texts[t]))
+        return [t for t in order if of_all[t] > 0]
 
 
 def column_figures(

@@ -136,6 +136,7 @@ class Page:
         self.structure = replace(structure, clear=self.clear)
         self.ratio = float(model.dependence_ratio_)
         self.separate = model._fitted.links.factor.separate
+        self.on_factor = listing(self.inputs[j].short for j in model._on_factor)
         self.links: list[Link] = column_links(model, self.inputs, Pairs(self.inputs), table)
         self.tree: MergeTree | None = merge_tree(model.merge_path_, self.sizes, np.argsort(self.order))
         self.members = np.split(np.argsort(self.labels, kind="stable"), np.cumsum(self.sizes)[:-1])

@@ -188,6 +188,15 @@ def test_names_dates_periods_and_single_rows():
     assert midnight == pytest.approx(mean)
 
 
+def test_ratings_are_in_their_order_and_other_levels_by_frequency():
+    marks = ["3", "10", "3", "2", "2", "2", "10", "2"] * 9
+    table = pd.DataFrame({"rating": marks, "word": ["b", "b", "a", "b", "a", "b", "c", "b"] * 9})
+    table["flag"] = ["1", "1", "0", "1"] * 18
+    shown = craftc.CRAFT(1, random_state=0).fit(table).profile(table).frame["statistic"]
+    levels = [each for each in shown if each in {*"0123abc", "10"}]
+    assert levels == ["2", "3", "10", "b", "a", "c", "1", "0"]
+
+
 def test_rare_levels_are_one_line_and_large_tables_have_all_figures():
     rng = np.random.default_rng(6)
     table = pd.DataFrame({"x": rng.normal(size=400), "code": rng.integers(0, 40, 400).astype(str)})

@@ -19,9 +19,8 @@ LETTERS = np.array(list("EDCBA"))
 def battery(place, seed, items=8):
     """Answers of five ordered letters to items that depend on the places of the rows, and a noise column."""
     rng = np.random.default_rng(seed)
-    answers = place[:, None] * rng.choice([-1.0, 1.0], items) + rng.logistic(
-        scale=0.5, size=(len(place), items)
-    )
+    answers = place[:, None] * rng.choice([-1.0, 1.0], items)
+    answers += rng.logistic(scale=0.5, size=answers.shape)
     frame = pd.DataFrame({f"q{j}": LETTERS[np.digitize(x, CUTS)] for j, x in enumerate(answers.T)})
     return frame.assign(noise=rng.choice(list("xyz"), len(place)))
 
@@ -43,10 +42,26 @@ def test_one_trait_is_a_gradual_pattern(seed):
     assert factor.saving > 2.0 * model._fitted.links.saving
     assert not factor.separate
     assert model.dependence_ratio_ > 1.0
-    assert set(model._factor_columns) <= {f"q{j}" for j in range(8)}
+    assert {*model._on_factor} == set(range(8))  # and not the noise
     structure = model.summary().attrs["structure"]
     assert structure.startswith("Pieces of a gradual pattern")
     assert "one continuous factor behind the columns saves" in structure
+
+
+def test_page_and_report_name_the_columns_of_the_factor(tmp_path, capsys):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("click")
+    from craftc.cli import main
+
+    items = battery(np.random.default_rng(0).normal(size=400), 0)
+    items.to_csv(tmp_path / "items.csv", index=False)
+    assert main(["cluster", str(tmp_path / "items.csv"), "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert "strongest links" not in said
+    names = said.partition("on the factor: ")[2].partition("\n\n")[0].replace(",", " ").split()
+    assert sorted(names) == [f"q{j}" for j in range(8)]
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert f"lies behind {', '.join(names[:-1])} and {names[-1]}." in page
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -86,12 +86,15 @@ class MixtureCriteria:
         return self.bic_ + 2.0 * self.assignment_entropy_
 
     @property
-    def _factor_columns(self) -> list[str]:
-        """The columns of the factor, if it describes the table better than links; the largest gains first."""
-        if not self._structure().factor > self._fitted.links.saving:
+    def _on_factor(self) -> list[int]:
+        """The columns of the factor, if it describes the table better than links and clusters; the largest
+        gains first.
+        """
+        fitted = self._fitted
+        if not (fitted.dependence_ratio > 1.0 and self._structure().factor > fitted.links.saving):
             return []
-        gains, columns = self._fitted.gains.sum(axis=0), self._fitted.schema.columns
-        return [columns[j] for j in sorted(self._fitted.links.factor.columns, key=lambda j: -gains[j])]
+        gains = fitted.gains.sum(axis=0)
+        return sorted(fitted.links.factor.columns, key=lambda j: -float(gains[j]))
 
     def _structure(self) -> Structure:
         """What the model itself says about the structure of its table."""
