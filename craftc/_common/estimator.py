@@ -141,6 +141,16 @@ def warn_of_fewer_clusters(estimator: object, found: int, wanted: int) -> None:
         )
 
 
+def warn_of_exact_choice(estimator: object, parts: str, remedy: str) -> None:
+    """Warn that the number that was chosen leaves no residuals: tables of few different rows have such a
+    description whether they have groups or not. `remedy` completes "Give ...".
+    """
+    warn_user(
+        f"{type(estimator).__name__} chose {parts}, which leave no residuals: a table of few different rows "
+        f"can be described exactly, whether it has groups or not. Give {remedy}."
+    )
+
+
 def column_names(model: FittedColumns) -> list[str]:
     """Names of the input columns; x0, x1, ... where the input had none."""
     names = getattr(model, "feature_names_in_", None)

@@ -31,14 +31,17 @@ def known_input(X: Any, in_batches: bool = True) -> Any:
     """The input as an array or a frame that is read; any other input as it is.
 
     An object with the protocol of Arrow streams alone, such as a relation of duckdb, becomes a table of
-    pyarrow, and an array-like without a shape an array. Sparse columns of pandas become dense, and columns of
-    Arrow of the types decimal256, run-end-encoded and uuid become float64, their values and texts.
+    pyarrow, an array-like without a shape an array, and a structured array a dict of columns. Sparse columns
+    of pandas become dense, and columns of Arrow of the types decimal256, run-end-encoded and uuid become
+    float64, their values and texts.
 
     `in_batches`: whether streams of record batches are read in batches elsewhere; otherwise their rows are
     read here.
 
     Raises ImportError: pyarrow is not installed. Raises TypeError: the rows of X have not been computed.
     """
+    if isinstance(X, np.ndarray) and X.dtype.names and X.ndim == 1:
+        return {name: X[name] for name in X.dtype.names}
     if type(X) is np.ndarray or isinstance(X, str | bytes | list | tuple | dict):
         return X
     package = type(X).__module__.partition(".")[0]

@@ -18,6 +18,7 @@ from craftc._common.estimator import (
     output_frame,
     set_convergence,
     warn_not_converged,
+    warn_of_exact_choice,
 )
 from craftc._common.labels import chunks
 from craftc._common.messages import array_of
@@ -32,6 +33,8 @@ from craftc.describe.words import LEADING, number
 from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.table.estimator_input import DenseInput
 from craftc.table.numbers import read_numbers
+
+_ROUNDING = 1e-24  # of a sum of squares of residuals that are rounding errors, to that of the table
 
 # features up to which all combinations of a row are compared
 EXACT = {"auto": 10, "exact": bpmeans_kernel.EXACT, "sweep": 0}
@@ -108,6 +111,11 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _search(self, data: FeatureData, given: Bits | None) -> None:
         """Set the fitted attributes; `given` are the memberships (n, K) passed as `init`."""
         raise NotImplementedError
+
+    def _warn_of_exact_choice(self, data: FeatureData, remedy: str) -> None:
+        """Warn where the features that were chosen leave no residuals."""
+        if self.n_features_ > 1 and self.inertia_ <= _ROUNDING * data.scatter:
+            warn_of_exact_choice(self, f"{self.n_features_} features", remedy)
 
     def _check_parameters(self) -> None:
         """Raise unless the parameters can be used."""

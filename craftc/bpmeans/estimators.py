@@ -179,6 +179,8 @@ class KFeatures(FeatureModel):
             config = config.with_features(max(best, 1))
         self._set_state(data, config, fit, interval)
         self.objective_ += self.n_features_ * float(self.feature_penalty or 0.0)
+        if given is None and K is None and self.feature_penalty is None:
+            self._warn_of_exact_choice(data, "n_features or feature_penalty")
 
 
 class BPMeans(FeatureModel):
@@ -360,6 +362,8 @@ class BPMeans(FeatureModel):
         )
         self.feature_penalty_ = penalty
         self._set_state(data, config, best, interval)
+        if given is None and automatic:
+            self._warn_of_exact_choice(data, "feature_penalty or max_features")
         if self.n_features_ == bpmeans_kernel.MOST and cap == bpmeans_kernel.MOST:
             warn_user(
                 f"BPMeans found {bpmeans_kernel.MOST} features, its maximum: feature_penalty = "

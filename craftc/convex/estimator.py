@@ -20,7 +20,7 @@ from craftc._common.cluster_moments import (
     description_length,
     effective_dimensions,
 )
-from craftc._common.estimator import all_or_nothing, column_names
+from craftc._common.estimator import all_or_nothing, column_names, warn_of_exact_choice
 from craftc._common.labels import canonical
 from craftc._common.messages import need_pandas
 from craftc._common.own_names import remember_input
@@ -249,6 +249,11 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         first = np.unique(point.labels[nodes.row], return_index=True)[1]
         self.cluster_centers_ = optima[chosen].columns()[first] + mean
         self._moments = ClusterMoments.of(nodes.rows, point.labels[nodes.row], self.n_clusters_, nodes.weight)
+        automatic = self.n_clusters is None and self.fusion_penalty is None
+        if automatic and 1 < self.n_clusters_ == len(nodes.rows):
+            warn_of_exact_choice(
+                self, f"{self.n_clusters_} clusters of equal rows", "n_clusters, or use CRAFT"
+            )
         return self
 
     def _new_path(self, spread: Floats, graph: Graph) -> RegularizationPath:

@@ -21,7 +21,7 @@ from craftc.distributed.partitions import Content, Part, PartitionReading, Recip
 from craftc.table.declared import KindsInput, check_reading, ignored_columns, plan_columns
 from craftc.table.frames import open_source
 from craftc.table.kinds import ColumnKind
-from craftc.table.level_column import LevelColumn, common_order, refuse_id
+from craftc.table.level_column import LevelColumn, check_text, common_order
 from craftc.table.mixed_table import Schema
 from craftc.table.out_of_core import is_out_of_core, located
 
@@ -150,7 +150,7 @@ def read_partitions(
         ]
         for j, column in zip(categorical_index.tolist(), columns, strict=True):
             if plan.by_type[j] and is_text[j]:
-                refuse_id(column.name, len(column.present()), n - int(n_missing[j]))
+                check_text(column.name, column.present(), n - int(n_missing[j]))
         schema = Schema.of_plan(plan, source.named, columns, dtype, missing)
         schema.check_missing(n_missing, n)
         collection.n_missing = int(n_missing.sum())

@@ -282,7 +282,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         moments = best.moments
         if local is not None:
             moments = self._set_gaussian_state(data, local)
-        starts.warn_of(self.n_clusters_, self.converged_, penalty, len(table))
+        starts.warn_of(self.n_clusters_, self.converged_, penalty, len(table), self.inertia_)
         if shape is not None:
             moments = DenseData(rows, weight, data.n_threads).moments(self.labels_, self.n_clusters_)
         self._moments = moments.around(self.cluster_centers_)
@@ -320,7 +320,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         set_input_attributes(self, source.X, partitions)
         warn_of_unscaled_columns(self, *compared)
         self._set_spherical_state(penalty, starts.limit, None, fit)
-        starts.warn_of(self.n_clusters_, self.converged_, penalty, len(partitions))
+        starts.warn_of(self.n_clusters_, self.converged_, penalty, len(partitions), self.inertia_)
         self._moments = fit.moments.around(self.cluster_centers_)
 
     @available_if(  # type: ignore[untyped-decorator]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from craftc._common.dense_data import DenseData, L
-from craftc._common.estimator import warn_not_converged, warn_of_fewer_clusters
+from craftc._common.estimator import warn_not_converged, warn_of_exact_choice, warn_of_fewer_clusters
 from craftc._common.labels import compact
 from craftc._common.messages import warn_user
 from craftc._common.random import SAMPLE_ROWS
@@ -113,9 +113,9 @@ class Starts(Generic[S, L]):
             self.limit, cells = self.rows.farthest(fit.centers, fit.labels)
         return fit
 
-    def warn_of(self, K: int, converged: bool, penalty: float, n: int) -> None:
+    def warn_of(self, K: int, converged: bool, penalty: float, n: int, inertia: float) -> None:
         """Warn where a model of K clusters of n rows has not converged, has fewer clusters than asked for, or
-        suspiciously many.
+        suspiciously many, or those of equal rows.
         """
         model, spherical = self.model, not str(self.model.covariance).startswith("full")
         if not converged:
@@ -129,6 +129,9 @@ class Starts(Generic[S, L]):
         asked = spherical or model.covariance_price is None  # a price varies the number of clusters
         if asked and self.is_search and model.n_clusters is not None:
             warn_of_fewer_clusters(model, K, model.n_clusters)
+        chosen = self.is_search and model.n_clusters is None and isinstance(model.cluster_penalty, str)
+        if K > 1 and spherical and chosen and inertia == 0.0:
+            warn_of_exact_choice(model, f"{K} clusters of equal rows", "n_clusters, or use CRAFT")
         if penalty > 0 and max(_MANY, n / 10) < K:
             warn_user(
                 f"DPMeans opened {K} clusters for {n} rows: lambda^2 = {penalty:.4g} is not larger than "

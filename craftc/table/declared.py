@@ -19,7 +19,7 @@ from craftc._common.messages import shown
 from craftc._common.typing import Array, Bits, ColumnSelection, Ints
 from craftc._common.validation import check_choice
 from craftc.table.categorical import column_mask, is_mask
-from craftc.table.level_column import Level, LevelColumn, refuse_id
+from craftc.table.level_column import Level, LevelColumn, check_text
 
 #: What `kinds` maps a column to: the name of a kind, levels in order, or ("periodic", period).
 KindInput: TypeAlias = "str | Sequence[Level] | tuple[str, float]"
@@ -193,11 +193,13 @@ class ColumnPlan:
                 ordered.append(j)
         return tuple(levels), tuple(ordered)
 
-    def refuse_ids(self, columns: Sequence[LevelColumn], is_text: Sequence[bool]) -> None:
-        """Raise ValueError if a column of text, not declared, has another text in every row."""
+    def check_texts(self, columns: Sequence[LevelColumn], is_text: Sequence[bool]) -> None:
+        """Raise ValueError if a column of text, not declared, has another text in every row; warn of numbers
+        as text.
+        """
         for j, column in zip(self.categorical_index.tolist(), columns, strict=True):
             if self.by_type[j] and is_text[j]:
-                refuse_id(column.name, len(column.present()), len(column.codes) - column.n_missing)
+                check_text(column.name, column.present(), len(column.codes) - column.n_missing)
 
 
 def plan_columns(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -19,6 +20,8 @@ Level: TypeAlias = str | int | float | bool
 T = TypeVar("T")
 
 MISSING_LEVEL = "(missing)"
+_FEW = 5  # different numbers that may well be categories, as in `read_table`
+_NUMBER = re.compile(r"\s*[+-]?(?!0\d)(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.ASCII | re.I)  # 007 is a code
 MAX_LEVELS = 65535  # one code of uint16 stays free for a missing cell
 
 NOT_LEVELS = (
@@ -148,12 +151,22 @@ def all_different(n_different: int, n_present: int) -> bool:
     return n_different == n_present >= 3
 
 
-def refuse_id(name: str, n_different: int, n_present: int) -> None:
-    """Raise ValueError if all cells of a column of text are distinct."""
-    if all_different(n_different, n_present):
+def check_text(name: str, values: Collection[Level], n_present: int) -> None:
+    """Raise ValueError if all cells of a column of text are distinct, and warn of numbers as text.
+
+    `values`: the distinct ones. `n_present`: cells with a value.
+    """
+    numbers = len(values) > _FEW and all(_NUMBER.fullmatch(str(value)) for value in values)
+    if all_different(len(values), n_present):
         raise ValueError(
-            f"Column {name!r} has a different text in every row, so it cannot define clusters; drop it or "
-            "pass it as Categorical."
+            f"Column {name!r} has a different text in every row, so it cannot define clusters; "
+            + ("its texts are numbers: convert it, " if numbers else "")
+            + "drop it or pass it as Categorical."
+        )
+    if numbers:
+        warn_user(
+            f"Column {name!r} holds numbers as text, so that its {len(values)} values are categories; "
+            "convert it, pass the table craftc.read_table(X), which does so, or name it in `categorical`."
         )
 
 

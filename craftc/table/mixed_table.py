@@ -418,7 +418,7 @@ class MixedTable:
         numeric_type = np.dtype(source.float_type(plan.numeric_index) if dtype is None else dtype)
         numeric = source.numbers(plan.numeric_index, numeric_type)
         columns = [source.column(j) for j in plan.categorical_index.tolist()]
-        plan.refuse_ids(columns, [kind == ColumnKind.TEXT for kind in source.kinds])
+        plan.check_texts(columns, [kind == ColumnKind.TEXT for kind in source.kinds])
         schema = Schema.of_plan(plan, source.named, columns, numeric_type, missing)
         schema = replace(schema, reading=reading_of(X))
         schema.check_missing(schema._count_missing(numeric, columns), source.n_rows)

@@ -17,6 +17,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_array, validate_data
 
 from craftc._common.foreign_input import A_SERIES, columns_of_records, is_records, is_series, known_input
+from craftc._common.messages import listed, warn_user
 from craftc._common.threads import threads_for
 from craftc._common.typing import Array, Floats
 from craftc._kernels import moments as _kernel
@@ -25,7 +26,7 @@ from craftc.table.frames import (
     open_source,
     warn_of_rounding,
 )
-from craftc.table.kinds import ColumnKind
+from craftc.table.kinds import ColumnKind, is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,6 +83,8 @@ def read_numbers(
         read = _validated(estimator, X, _NO_TARGET, reset, options)
         if not issparse(read):
             read = np.require(read, requirements=["C", "ALIGNED"])
+        if reset:
+            _warn_of_levels(X, type(estimator).__name__)
     if finite:
         _check_finite(read, estimator, allow_nan)
     return read
@@ -99,6 +102,7 @@ def read_with_target(
         vars(estimator)["feature_names_in_"] = named
     else:
         rows, target = _validated(estimator, X, y, True, {**checks, "dtype": np.float64})
+        _warn_of_levels(X, type(estimator).__name__)
     _check_finite(rows, estimator, allow_nan)
     return rows, target
 
@@ -243,6 +247,25 @@ def _explain(X: object, estimator_name: str) -> None:
             for cell in source.cells(j):
                 if not _is_number(cell):
                     raise TypeError(_NO_NUMBER.format(name, repr(cell)[:60], estimator_name))
+
+
+def _warn_of_levels(X: object, estimator_name: str) -> None:
+    """Warn of columns of a frame that hold texts or categories, and were read because these are numbers."""
+    if not hasattr(X, "columns"):
+        return
+    source = open_source(X)
+    levels = [
+        name
+        for j, (name, kind) in enumerate(zip(source.names, source.kinds, strict=True))
+        if kind.is_categorical
+        and not all(isinstance(cell, bool | np.bool_) or is_missing(cell) for cell in source.cells(j))
+    ]
+    if levels:
+        warn_user(
+            f"{estimator_name} takes numbers only and reads the texts or categories of {listed(levels)} as "
+            "numbers, so that 1 is nearer to 2 than to 4. Convert or drop these columns, or use CRAFT, which "
+            "reads categories."
+        )
 
 
 def _has_other_cells(X: object) -> TypeGuard[pd.DataFrame]:

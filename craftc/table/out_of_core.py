@@ -23,7 +23,7 @@ from craftc.table.blocks import Scratch, mapped
 from craftc.table.declared import ColumnPlan, KindsInput, ignored_columns, plan_columns
 from craftc.table.frames import count_missing, open_source
 from craftc.table.kinds import ColumnKind, common_kind, kind_of_field
-from craftc.table.level_column import MAX_LEVELS, Level, LevelColumn, common_order, refuse_id
+from craftc.table.level_column import MAX_LEVELS, Level, LevelColumn, check_text, common_order
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -233,7 +233,7 @@ class _LevelNumbers:
     def column(self, n: int) -> LevelColumn:
         """All values as one column, the last one missing."""
         if self.may_be_id:
-            refuse_id(self.name, len(self.number), n - self.n_missing)
+            check_text(self.name, self.number, n - self.n_missing)
         codes = np.append(np.arange(len(self.number)), np.full(int(self.n_missing > 0), -1))
         scale = common_order(self.name, self.scales)
         return LevelColumn(self.name, codes, list(self.number), strict=True, scale=scale)

@@ -209,6 +209,7 @@ def test_a_huge_penalty_gives_the_components(solver):
     np.testing.assert_allclose(model.cluster_centers_, (E / E.sum(axis=0)).T @ X, rtol=0, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:ConvexClustering chose 2 clusters of equal rows")
 @pytest.mark.parametrize("penalty", [None, 1.0, [2.0, 1.0]])
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_few_and_equal_rows(penalty, solver):

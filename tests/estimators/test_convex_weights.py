@@ -81,6 +81,7 @@ def test_rows_of_weight_0_only_get_labels(weights):
     assert model.summary()["rows"].sum() == without.summary()["rows"].sum()
 
 
+@pytest.mark.filterwarnings("ignore:ConvexClustering chose 40 clusters of equal rows")  # of weight 1e9
 def test_weights_of_very_different_sizes_are_certified():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(40, 3))

@@ -180,6 +180,7 @@ def test_dicts_and_records(name):
     model = assert_same(name, columns, FRAME)
     assert list(model.feature_names_in_) == ["a", "b", "c"]
     assert_same(name, FRAME.to_dict("records"), FRAME)
+    assert_same(name, FRAME.to_records(index=False), FRAME)  # a structured array
     for method in ("predict", "transform"):
         if hasattr(model, method):
             of = getattr(model, method)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.utils.validation import validate_data
 
 from craftc import DPMeans
-from craftc.table.numbers import read_numbers
+from craftc.table.numbers import read_numbers, read_with_target
 
 BOTH = [np.float64, np.float32]
 TABLE = np.arange(12.0).reshape(4, 3)
@@ -89,6 +90,19 @@ def test_numbers_that_are_not_finite_are_refused(bad):
 )
 def test_levels_without_rows_are_no_cells(other):
     levels = pd.Categorical(["2", "1.5", "1e3", "2"], categories=["2", "1.5", "many", "1e3"])
-    rows = read_numbers(DPMeans(), pd.DataFrame({"x": levels}).assign(y=other), reset=True)
+    with pytest.warns(
+        UserWarning, match="DPMeans takes numbers only and reads the texts or categories of 'x'"
+    ):
+        rows = read_numbers(DPMeans(), pd.DataFrame({"x": levels}).assign(y=other), reset=True)
     assert rows[:, 0].tolist() == [2.0, 1.5, 1000.0, 2.0]
     assert rows[:, 1].tolist() == pd.Series(other, index=range(4)).astype(float).tolist()
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+def test_texts_and_categories_of_numbers_are_a_warning(make):
+    frame = make({"a": [0.5, 1.5, 4.0], "b": [True, False, True]})
+    read_numbers(DPMeans(), frame, reset=True)  # truth values are 0 and 1
+    with pytest.warns(UserWarning, match="reads the texts or categories of 'c' as numbers"):
+        read_numbers(DPMeans(), make({"a": [0.5, 1.5, 4.0], "c": ["1", "2", "4"]}), reset=True)
+    with pytest.warns(UserWarning, match="reads the texts or categories of 'c' as numbers"):
+        read_with_target(DPMeans(), make({"c": ["1", "2", "4"]}), [0, 1, 1])

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
@@ -24,6 +25,22 @@ def test_text_that_differs_in_every_row(make):
     assert from_data(make(content), categorical=["id"]).n_levels.tolist() == [3]
     assert from_data(make({"id": ["k1", "k2"]})).n_levels.tolist() == [2]
     assert from_data(make({"id": ["k1", None, None, "k1"]})).n_levels.tolist() == [1]
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_numbers_as_text_are_a_warning(make, tmp_path):
+    texts = [f"{x / 2}" for x in range(-4, 4)] * 3
+    said = "Column 'x' holds numbers as text, so that its 8 values are categories; convert it"
+    with pytest.warns(UserWarning, match=said):
+        assert from_data(make({"x": texts})).schema.numeric_names == ()
+    with pytest.raises(ValueError, match=r"'x' has a different text in every row.*convert it"):
+        from_data(make({"x": texts[:8]}))
+    pq.write_table(pa.table({"x": texts}), tmp_path / "t.parquet")
+    with pytest.warns(UserWarning, match=said):
+        craftc.MixedTable.from_parquet(tmp_path / "t.parquet")
+    from_data(make({"x": texts}), categorical=["x"])
+    from_data(make({"x": ["1", "2", "3", "4", "5"] * 3, "y": [f"00{i}" for i in range(8)][:5] * 3}))
+    from_data(make({"x": [*texts, "other", "other"]}))
 
 
 def test_categories_may_differ_in_every_row():

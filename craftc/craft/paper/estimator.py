@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.estimator import all_or_nothing, set_convergence, warn_not_converged
+from craftc._common.messages import warn_user
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import ColumnSelection, Floats, Labels, RandomStateInput, TableInput, WeightInput
@@ -343,6 +344,13 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
             remedy = "use model='likelihood' and a selection other than 'threshold', which converge"
             warn_not_converged(
                 self, result.n_iter, "passes", f"raise max_iter (now {self.max_iter}), or {remedy}"
+            )
+        found = len(np.unique(result.labels))
+        if isinstance(self.cluster_price, str) and found >= 2 * expected and found > n / 10:
+            warn_user(
+                f"PaperCRAFT opened {found} clusters for {n} rows: the farthest-first price of about "
+                f"{expected} clusters, {price:.4g} nats, is less than what rows cost inside clusters. Raise "
+                "price_factor, pass cluster_price or max_clusters, or use CRAFT, which finds the number."
             )
         set_input_attributes(self, X, table)
         set_convergence(self, result)

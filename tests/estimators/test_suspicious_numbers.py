@@ -1,0 +1,51 @@
+"""Warnings of numbers of clusters or features that say more of the table's values than of its groups."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from craftc import BPMeans, ConvexClustering, DPMeans, KFeatures, PaperCRAFT
+from craftc.distributed import Partitions
+
+ANSWERS = (np.random.default_rng(0).random((300, 5)) < 0.4).astype(float)  # noise of 32 different rows
+
+
+@pytest.mark.parametrize(
+    ("method", "chose"),
+    [
+        (DPMeans(), "DPMeans chose 32 clusters of equal rows"),
+        (ConvexClustering(), "ConvexClustering chose 32 clusters of equal rows"),
+        (KFeatures(random_state=0), "KFeatures chose 5 features"),
+        (BPMeans(random_state=0), "BPMeans chose 5 features"),
+    ],
+)
+def test_a_choice_without_residuals(method, chose):
+    with pytest.warns(UserWarning, match=f"{chose}, which leave no residuals: a table of few different rows"):
+        method.fit(ANSWERS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        method.fit(ANSWERS + 0.1 * np.random.default_rng(1).normal(size=ANSWERS.shape))
+        method.fit(np.ones((9, 2)))
+
+
+def test_numbers_that_are_asked_for_are_no_choice():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DPMeans(n_clusters=32).fit(ANSWERS)
+        KFeatures(5, random_state=0).fit(ANSWERS)
+        ConvexClustering(n_clusters=32).fit(ANSWERS)
+
+
+def test_a_choice_without_residuals_in_partitions():
+    with pytest.warns(UserWarning, match="DPMeans chose 32 clusters of equal rows"):
+        DPMeans().fit(Partitions([ANSWERS[:100], ANSWERS[100:]]))
+
+
+def test_a_price_of_the_paper_that_is_too_low():
+    rows = np.random.default_rng(0).normal(size=(40, 2)) + np.repeat([[0.0], [9.0]], 20, axis=0)
+    with pytest.warns(UserWarning, match=r"PaperCRAFT opened 1\d clusters for 40 rows: the farthest-first"):
+        PaperCRAFT(random_state=0).fit(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PaperCRAFT(cluster_price=20.0, random_state=0).fit(rows)
