@@ -76,7 +76,8 @@ def _document(fitted: CraftBase, found: Comparison, table: str) -> str:
 
 
 def _page(fitted: CraftBase, found: Comparison) -> str:
-    lines = [f"{found.rows:,} rows, drift {found.drift:.3f} nats per row in {found.cause}.", ""]
+    most = f"drift {found.drift:.3f} nats per row in {found.cause}" if found.drift > 0.0 else "no drift"
+    lines = [f"{found.rows:,} rows, {most}.", ""]
     lines.append("cluster       rows   share  in the fit  name")
     for number, name, rows, share, of_fit in _clusters(fitted, found):
         lines.append(f"{number:7d}  {rows:9,d}  {share:6.1%}  {of_fit:10.1%}  {clean(name)}")

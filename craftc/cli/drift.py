@@ -52,6 +52,8 @@ class Comparison:
     @property
     def cause(self) -> str:
         """What has moved furthest."""
+        if self.drift == 0.0:
+            return "nothing"
         if self.columns and self.columns[0].nats == self.drift:
             return f"the distribution of column {self.columns[0].column!r}"
         return (

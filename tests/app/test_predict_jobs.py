@@ -363,3 +363,15 @@ def test_a_column_in_another_spelling_is_a_note(run, model, tmp_path):
             _, _, err = run(*command)
             assert "note: Column 'shop' has 30 cells with a value, and none that occurred in fit" in err
             assert "UserWarning" not in err
+
+
+def test_no_drift_has_no_cause(run, model, tmp_path):
+    customers(0).to_csv(tmp_path / "same.csv", index=False)
+    assert run("compare", model, tmp_path / "same.csv")[1].startswith("300 rows, no drift.\n")
+    assert json.loads(run("compare", model, tmp_path / "same.csv", "--json")[1])["drift"] == {
+        "nats": 0.0,
+        "cause": "nothing",
+    }
+    assert "drift 0 nats per row; cluster" in repr(
+        craftc.compare(craftc.load_model(model), customers(0).drop(columns="customer"))
+    )

@@ -58,7 +58,8 @@ class Comparison:
     def __repr__(self) -> str:
         k, d = int(np.abs(self.now - self.then).argmax()), int(self.feature_drift.argmax())
         share = f"cluster {k} ({self.names[k]}) {percent(self.then[k])} then, {percent(self.now[k])} now"
-        drift = f"drift {self.drift:.3g} nats per row, most in {clean(self.columns[d])}"
+        most = f", most in {clean(self.columns[d])}" if self.feature_drift[d] > 0.0 else ""
+        drift = f"drift {self.drift:.3g} nats per row{most}"
         return f"Comparison({plural(len(self.labels), 'row')}; {drift}; {share})"
 
     @property
