@@ -138,11 +138,10 @@ class LevelColumn:
 
     def warn_of_foreign(self, unseen: Sequence[Level]) -> None:
         """Warn if not one of several cells is a level of the fit: another spelling or type, most likely."""
-        n = len(self.codes) - self.n_missing
-        if unseen and n > 1 and set(unseen).issuperset(self.present()):
+        if unseen and len(self.codes) - self.n_missing > 1 and set(unseen).issuperset(self.present()):
             warn_user(
-                f"Column {self.name!r} has {n} cells with a value, and none that occurred in fit; all count "
-                "as missing. Check the spelling and the type of its values."
+                f"Column {self.name!r}: no value of these rows occurred in fit, so they count as missing; "
+                "check their spelling and their type."
             )
 
 

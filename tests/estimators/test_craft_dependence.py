@@ -264,7 +264,8 @@ def test_near_duplicates_are_those_of_all_pairs(seed):
         noise = rng.random(n) < rng.choice([0.0, 0.001, 0.005, 0.01])
         copy[noise] = rng.integers(0, n_levels + 1, noise.sum())
         columns[f"d{k}"] = copy
-    table = MixedTable.from_data({name: cells.astype(str).astype(object) for name, cells in columns.items()})
+    texts = {name: cells.astype(str).astype(object) for name, cells in columns.items()}
+    table = MixedTable.from_data(texts, categorical=[*columns])
 
     def entropy(codes):
         share = np.unique(codes, return_counts=True, axis=0)[1] / n
