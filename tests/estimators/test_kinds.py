@@ -379,7 +379,7 @@ def test_refits_keep_the_periods():
     assert (firm[0].overlap > 0.6).all()
     own = fit(frame, kinds={"a": "number", "b": ("periodic", 24)})
     assert sorted(own._fitted.encoding.periods.items())[0] == ("b", ("periodic", 24.0))
-    frame["a"] = frame["a"].astype(str)  # is no number any more
+    frame["a"] = "at " + frame["a"].astype(str)  # is no number any more
     assert list(fit(frame)._fitted.encoding.periods) == list("bcde")
     assert list(fit(frame, categorical=["a", "b"])._fitted.encoding.periods) == list("cde")
 
