@@ -269,7 +269,8 @@ class Schema:
                     f"occur in fit: {first}; remove the rows, or pass unknown='ignore' to treat them as "
                     "missing."
                 )
-            column.warn_of_foreign(unseen)
+            if len(levels) > 1:  # a constant column says nothing
+                column.warn_of_foreign(unseen)
             codes[:, d] = code_of.astype(dtype).take(column.codes, mode="wrap")  # the last one of -1
         return MixedTable._trusted(numeric, codes, self)
 
