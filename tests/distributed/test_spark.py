@@ -118,7 +118,7 @@ def test_other_models():
 def test_models_without_one_label_per_row():
     frame, _ = table()
     X = np.column_stack([frame["key"], frame["key"] % 7, frame["key"] % 3]).astype(float)[:40]
-    for model in (BPMeans(n_init=1, random_state=0), ConvexClustering(1.0), GraphSpectralFeatures(1)):
+    for model in (BPMeans(99.0, n_init=1, random_state=0), ConvexClustering(1.0), GraphSpectralFeatures(1)):
         with pytest.raises(TypeError, match=f"one label for each row, got {type(model).__name__}"):
             spark_predict(model.fit(X))
     with pytest.raises(ValueError, match="is not fitted yet"):

@@ -279,7 +279,7 @@ def test_compare_two_quarters(fitted, people):
     assert features["drift"][1] < 0.05
     assert list(taller.clusters()["cluster"]) == np.argsort(-fitted.cluster_sizes_).tolist()
     for changed in (
-        people.assign(work="new"),
+        people.assign(work=people["work"].where(people.index == 0, "new")),
         people.assign(work=None),
         people.assign(work=people["work"].where(people.index > 160)),
     ):
