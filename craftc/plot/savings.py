@@ -86,7 +86,7 @@ def path(model: CRAFT, null_test: NullTest | None = None, *, ax: Axes | None = N
         color=CLUSTER,
     )
     ax.margins(x=0.04, y=0.14)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.yaxis.set_major_formatter("{x:,.12g}")
     ax.set_xlabel("number of clusters", fontsize=_FONT)
     ax.set_ylabel("nats saved over one cluster", fontsize=_FONT)

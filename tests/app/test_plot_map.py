@@ -232,7 +232,9 @@ def test_path_shows_savings_and_the_band(heart):
     (band,) = plot.path(model, sampled).patches
     assert [band.get_y(), band.get_y() + band.get_height()] == pytest.approx([2.0, 4.0])
     assert plot.path(model).get_legend() is None
-    assert plot.path(model.at(1)).lines[0].get_xdata().tolist() == [1]
+    one = plot.path(model.at(1))
+    assert one.lines[0].get_xdata().tolist() == [1]
+    assert all(tick.is_integer() for tick in one.get_xticks())
 
 
 def test_path_refuses_what_has_none(heart):
