@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from craftc._common.messages import quoted
 from craftc._common.typing import Floats
 from craftc._common.validation import scaled_to_worth
+from craftc.craft.repeated_rows import repeated_rows
 from craftc.craft.rows import L, S
 from craftc.craft.search import EncodedRows
 from craftc.craft.step_links import step_columns
@@ -52,8 +53,8 @@ def diagnose(
     price_factor: float,
 ) -> list[str]:
     """Warnings about a table that the model cannot describe well: near-duplicate columns, sums, one-hot
-    groups, weights as of a survey, and dependence inside clusters, shown by `slices_at_4`. A column of a
-    weight below 1 does not count in full.
+    groups, things observed several times, weights as of a survey, and dependence inside clusters, shown by
+    `slices_at_4`. A column of a weight below 1 does not count in full.
     """
     rows = encoded.source
     some = np.arange(0, len(rows), max(1, len(rows) // _SAMPLE))
@@ -90,6 +91,8 @@ def diagnose(
                 f"{group.said(sample.schema.columns)}, as if they were one answer in several columns, and "
                 f"clusters repeat these answers; {remedy}leave them out."
             )
+    if repeated := repeated_rows(rows.take(np.arange(min(len(rows), _SAMPLE)))):
+        messages.append(repeated)
     if n_clusters_at_4 is not None:
         messages.append(
             f"CRAFT found {n_clusters} clusters; {n_clusters_at_4} of them would be left at "

@@ -80,7 +80,12 @@ def id_reason(name: str, values: Floats) -> str:
 
 def is_code(name: str, distinct: Floats) -> bool:
     """Whether whole numbers, ascending, of three digits or more are codes by the name of their column."""
-    return len(distinct) > 1 and distinct[0] >= _SMALLEST_CODE and _CODE_NAME.search(name) is not None
+    return len(distinct) > 1 and distinct[0] >= _SMALLEST_CODE and has_code_name(name)
+
+
+def has_code_name(name: str) -> bool:
+    """Whether a column has the name of a code."""
+    return _CODE_NAME.search(name) is not None
 
 
 def listed_reasons(unusable: Mapping[str, str]) -> str:
