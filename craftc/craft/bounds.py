@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from craftc._common.messages import array_of, quoted
-from craftc._common.typing import Integers, Labels
+from craftc._common.typing import Integers, Labels, WeightInput
 from craftc.craft.parameters import ClusterCount, range_of, size_in_rows
+from craftc.craft.rows import L, RowStore, S
 from craftc.craft.search.constrained import Bounds
 from craftc.table import MixedTable
 from craftc.table.declared import KindsInput
@@ -135,3 +136,37 @@ def without_groups(X: object, groups: GroupsInput, kinds: KindsInput) -> KindsIn
         known = ", ".join(map(quoted, cast("Sequence[str]", source.names[:8])))
         raise ValueError(f"groups={groups!r} is no column of X, whose columns are {known}.")
     return cast("KindsInput", dict(cast("Mapping[str, object]", kinds or {})) | {groups: "ignore"})
+
+
+def check_n_clusters(n_clusters: int, rows: RowStore[L, S]) -> None:
+    """Raise if the table of these rows has fewer distinct rows than `n_clusters`."""
+    n, kind = len(rows), "rows"
+    if n_clusters <= n:
+        n, kind = rows.n_distinct(n_clusters), "distinct rows"
+    if n < n_clusters:
+        raise ValueError(
+            f"n_clusters={n_clusters} is more than the {n} {kind} of the table; ask for fewer clusters."
+        )
+
+
+def check_partitioned(init: object, outlier_price: float | None, weight: WeightInput, bounded: bool) -> None:
+    """Raise ValueError if a fit on partitions is not defined with these parameters. `bounded`: whether sizes
+    of clusters are bounded, or groups of rows stay together.
+    """
+    problem = ""
+    if not (isinstance(init, str) and init == "auto"):
+        problem = f"init='auto', got {init!r}"
+    elif outlier_price is not None:
+        problem = (
+            f"outlier_price=None, got {outlier_price!r}; predict marks outliers after "
+            "set_params(outlier_price=...)"
+        )
+    elif weight is not None:
+        problem = "rows without weights; repeat rows instead of passing sample_weight"
+    elif bounded:
+        problem = (
+            "clusters without min_cluster_size, max_cluster_size and groups, which need all rows in one "
+            "process; fit a sample in memory, and predict the collection"
+        )
+    if problem:
+        raise ValueError(f"A fit on Partitions or a Dask collection needs {problem}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -24,7 +25,15 @@ from craftc._common.typing import (
 )
 from craftc._common.validation import Choice, Constraint, Number, check_parameters
 from craftc.craft.background import Background
-from craftc.craft.bounds import GroupsInput, bounds_of, groups_of, not_found, without_groups
+from craftc.craft.bounds import (
+    GroupsInput,
+    bounds_of,
+    check_n_clusters,
+    check_partitioned,
+    groups_of,
+    not_found,
+    without_groups,
+)
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import too_many_columns
 from craftc.craft.dependence import column_links
@@ -48,6 +57,7 @@ from craftc.craft.rows import L, RowStore, S
 from craftc.craft.search import AutomaticResult, Encode, EncodedRows, FitConfig, LocalConfig
 from craftc.craft.search.automatic import fit_in_range
 from craftc.craft.search.constrained import constrained_fit
+from craftc.craft.search.parts import falls_apart
 from craftc.distributed.open_input import FitTable, open_input, set_input_attributes
 from craftc.reading.unusable import listed_reasons, usable_columns
 from craftc.table import MixedTable
@@ -108,8 +118,9 @@ class CRAFT(WithFixed):
         missing cells and equal columns are in no covariance, nor is any column if more than 64 are complete.
     price_factor : "auto" or float, default="auto"
         Multiplies the price (1/2) log N of a cluster and of each of its parameters; larger values give fewer
-        clusters. "auto": max(1, N / 1000), so that the number of clusters does not grow with the rows; 1
-        resolves clusters of less than a hundredth of a long table.
+        clusters. "auto": max(1, N / 1000), so that the number of clusters does not grow with the rows, but 1
+        where that merges clearly separate groups. 1 resolves clusters of less than a hundredth of a long
+        table.
     missing : {"ignore", "category", "error"}, default="ignore"
         Missing values cost and count nothing, are a level of their own (categorical columns), or an error.
     unknown : {"ignore", "error"}, default="ignore"
@@ -334,7 +345,8 @@ class CRAFT(WithFixed):
             categorical, kinds = self.categorical, kinds_of(X, self.kinds, self.categorical)
             unusable: Mapping[str, str] = {}
             if source.place == "partitions":
-                self._check_partitioned(sample_weight, groups)
+                bounded = groups is not None or (self.min_cluster_size, self.max_cluster_size) != (None, None)
+                check_partitioned(self.init, self.outlier_price, sample_weight, bounded)
             kinds = without_groups(source.X, groups, kinds)
             if self.unusable == "drop":
                 source.require_memory("unusable='drop'")
@@ -393,25 +405,12 @@ class CRAFT(WithFixed):
             feature_sharing=float(self.feature_sharing),
         )
 
-    def _check_partitioned(self, sample_weight: WeightInput, groups: GroupsInput) -> None:
-        """Raise ValueError if a fit on partitions is not defined with these parameters."""
-        problem = ""
-        if not (isinstance(self.init, str) and self.init == "auto"):
-            problem = f"init='auto', got {self.init!r}"
-        elif self.outlier_price is not None:
-            problem = (
-                f"outlier_price=None, got {self.outlier_price!r}; predict marks outliers after "
-                "set_params(outlier_price=...)"
-            )
-        elif sample_weight is not None:
-            problem = "rows without weights; repeat rows instead of passing sample_weight"
-        elif groups is not None or (self.min_cluster_size, self.max_cluster_size) != (None, None):
-            problem = (
-                "clusters without min_cluster_size, max_cluster_size and groups, which need all rows in one "
-                "process; fit a sample in memory, and predict the collection"
-            )
-        if problem:
-            raise ValueError(f"A fit on Partitions or a Dask collection needs {problem}.")
+    def _may_merge(self, spec: ModelSpec) -> bool:
+        """Whether the price factor was chosen for the length of the table, and a search without given numbers
+        of clusters or labels may find more clusters at a factor of 1.
+        """
+        open_search = self.n_clusters is None and isinstance(self.init, str)
+        return self.price_factor == "auto" and spec.price_factor > 1.0 and open_search
 
     def _fit(
         self,
@@ -421,15 +420,17 @@ class CRAFT(WithFixed):
         former: Former | None = None,
         groups: Labels | None = None,
         start: Labels | None = None,
+        merged: bool = False,
     ) -> Any:
         """Find the clusters of rows that have been read; returns their labels. `former`: the clusters from
         which the search starts, too, and whose numbers the clusters get. `groups`: of rows that stay
-        together. `start`: labels of a start, -1 where a row joins the cheapest cluster.
+        together. `start`: labels of a start, -1 where a row joins the cheapest cluster. `merged`: whether
+        the price factor "auto" has merged clearly separate groups, so that it is 1.
         """
         rows, background, encoding = encoded.rows, encoded.background, encoded.encoding
         assert isinstance(encoding, LevelEncoding)
         low, high = range_of(self.n_clusters, 0)
-        _check_n_clusters(low, encoded.source)
+        check_n_clusters(low, encoded.source)
         limit = max(min(int(self.max_clusters), max(len(rows), _MAX_CLUSTERS)), min(high, len(rows)))
         bounds = bounds_of(
             self.n_clusters,
@@ -444,6 +445,8 @@ class CRAFT(WithFixed):
         target = low if low == high and self.n_clusters is not None else None
         further = [] if former is None else former.starts(limit)
         spec = self._spec(background.weight)
+        if merged:
+            spec = replace(spec, price_factor=1.0)
         seed = seed_of(self.random_state)
         config = FitConfig(
             rows,
@@ -505,6 +508,9 @@ class CRAFT(WithFixed):
             links,
             None if former is None else former.order,
         )
+        dependent = fitted.dependence_ratio > 1.0
+        if self._may_merge(spec) and bounds is None and not dependent and falls_apart(config, result.labels):
+            return self._fit(encoded, meter, n_threads, former, groups, start, merged=True)
         fitted.remember(clusters)
         self._set_fitted(fitted)
         for name in ("_fixed", "_groups", "changes_"):  # of former clusters
@@ -536,14 +542,3 @@ class CRAFT(WithFixed):
         for message in messages:
             warn_user(message)
         return rows.in_form_of_input(labels)
-
-
-def _check_n_clusters(n_clusters: int, rows: RowStore[L, S]) -> None:
-    """Raise if the table of these rows has fewer distinct rows than `n_clusters`."""
-    n, kind = len(rows), "rows"
-    if n_clusters <= n:
-        n, kind = rows.n_distinct(n_clusters), "distinct rows"
-    if n < n_clusters:
-        raise ValueError(
-            f"n_clusters={n_clusters} is more than the {n} {kind} of the table; ask for fewer clusters."
-        )

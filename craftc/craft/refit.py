@@ -27,7 +27,7 @@ from craftc.craft.answers.path import WithMergePath
 from craftc.craft.changes import Changes, Segment, Traces, matched, places, segments_of
 from craftc.craft.fitted import FittedClusters, PathClusters
 from craftc.craft.fixed import FixedClusters, RowSums, sums_of_rows, updated
-from craftc.craft.parameters import ModelSpec, price_factor_of, range_of
+from craftc.craft.parameters import ROWS_AT_FULL_PRICE, ModelSpec, price_factor_of, range_of
 from craftc.craft.progress import Progress, ProgressMeter
 from craftc.craft.rows.scores import RowStatistics
 from craftc.craft.search import AutomaticResult, Encode, EncodedRows
@@ -340,7 +340,7 @@ class WithRefits(WithMergePath):
     def _set_sums(self, sums: RowSums, unit: float, labels: Labels | None) -> None:
         """Become the model with other sums of its clusters."""
         fixed = self._fixed_clusters()
-        factor = price_factor_of(self.price_factor, float(sums.groups[:, 0].sum()) * unit)
+        factor = self._factor_of(float(sums.groups[:, 0].sum()) * unit)
         self._set_fitted(updated(self._fitted, fixed, sums, unit, labels, factor))
         self._fixed = fixed
         self.__dict__.pop("labels_", None)
@@ -394,13 +394,24 @@ class WithRefits(WithMergePath):
         if labels is None or len(labels) != len(table) or self._fixed is not None or fitted.rows is not None:
             return False
         original = fitted.original_moments
-        spec = cast(_Fits, self)._spec(float(original.sizes.sum()))
+        weight = float(original.sizes.sum())
+        spec = replace(cast(_Fits, self)._spec(weight), price_factor=self._factor_of(weight))
         low, high = range_of(self.n_clusters, len(fitted.sizes))
         bounded = (self.min_cluster_size, self.max_cluster_size) != (None, None)
         asked = low <= len(fitted.sizes) <= high and not bounded
         if table.schema != fitted.schema or replace(fitted.spec, tied=False) != spec or not asked:
             return False
         return original.are_of(table, weights, labels, n_threads)
+
+    def _factor_of(self, weight: float) -> float:
+        """The price factor of rows of this weight in the clusters of the fit: 1, if "auto" was 1 in a long
+        table, whose clusters are clearly separate groups.
+        """
+        fitted = self._fitted
+        told_apart = fitted.spec.price_factor == 1.0 and fitted.weight > ROWS_AT_FULL_PRICE
+        return (
+            1.0 if told_apart and self.price_factor == "auto" else price_factor_of(self.price_factor, weight)
+        )
 
     def _note_kept(self, former: FittedClusters, notes: list[str], library: str | None) -> None:
         """Note that all clusters are kept."""

@@ -1,0 +1,109 @@
+"""The price factor of a long table: N / 1000, but 1 where that merges clearly separate groups."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from craftc import CRAFT, MixedTable
+from craftc.metrics import adjusted_rand_index
+
+N, K = 1800, 24
+
+
+def separate_groups(n=N, n_groups=K, seed=0):
+    """A group of each row, and 6 numbers and 4 categories in which the groups differ."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, n_groups, n)
+    numbers = rng.normal(size=(n, 6)) + 3.5 * rng.normal(size=(n_groups, 6))[group]
+    ends = rng.dirichlet(np.full(4, 0.3), size=(n_groups, 4)).cumsum(axis=2)
+    levels = (rng.random((n, 4))[:, :, None] > ends[group][:, :, :-1]).sum(axis=2)
+    names = np.array(list("abcd"))
+    columns = {f"x{j}": numbers[:, j] for j in range(6)} | {f"c{j}": names[levels[:, j]] for j in range(4)}
+    return group, columns
+
+
+def slanted_clouds(n=N, seed=0):
+    """Four clusters whose columns depend on each other inside them."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 4, n)
+    shapes = rng.normal(size=(4, 8, 8))
+    return group, 8.0 * rng.normal(size=(4, 8))[group] + np.einsum(
+        "nij,nj->ni", shapes[group], rng.normal(size=(n, 8))
+    )
+
+
+@pytest.fixture(scope="module")
+def told_apart():
+    group, table = separate_groups()
+    return group, table, CRAFT(random_state=0, n_init=2).fit(table)
+
+
+def test_many_small_groups_are_told_apart(told_apart):
+    group, table, model = told_apart
+    merged = CRAFT(random_state=0, n_init=2, price_factor=N / 1000).fit(table)
+    assert merged.n_clusters_ < K
+    assert model.price_factor_ == 1.0
+    assert model.n_clusters_ == K
+    assert adjusted_rand_score(group, model.labels_) > 0.98
+    np.testing.assert_array_equal(model.predict(table), model.labels_)
+
+
+def test_it_is_the_fit_at_a_price_factor_of_1(told_apart):
+    _, table, model = told_apart
+    one = CRAFT(random_state=0, n_init=2, price_factor=1.0).fit(table)
+    np.testing.assert_array_equal(model.labels_, one.labels_)
+    assert model.objective_ == one.objective_
+    assert model.cluster_price_ == one.cluster_price_
+
+
+def test_threads_and_memory_do_not_matter(told_apart):
+    _, table, model = told_apart
+    again = CRAFT(random_state=0, n_init=2, n_threads=2).fit(MixedTable.from_data(table))
+    np.testing.assert_array_equal(again.labels_, model.labels_)
+    assert again.objective_ == model.objective_
+
+
+def test_pieces_of_dependent_clusters_stay_merged():
+    group, X = slanted_clouds()
+    model = CRAFT(random_state=0, n_init=2).fit(X)
+    assert model.price_factor_ == N / 1000
+    assert model.n_clusters_ == 4
+    assert adjusted_rand_index(group, model.labels_) > 0.95
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_independent_columns_stay_one_cluster(seed):
+    rng = np.random.default_rng(seed)
+    model = CRAFT(random_state=0, n_init=2).fit(
+        np.column_stack([rng.normal(size=(N, 4)), rng.exponential(size=(N, 4))])
+    )
+    assert (model.n_clusters_, model.price_factor_) == (1, N / 1000)
+
+
+def test_what_is_asked_for_is_not_changed():
+    group, table = separate_groups(1200, 8)
+    factor = 1.2
+    for options in ({"n_clusters": 5}, {"n_clusters": (2, 6)}, {"init": [group]}, {"price_factor": factor}):
+        assert CRAFT(random_state=0, n_init=1, **options).fit(table).price_factor_ == factor
+
+
+def test_more_rows_keep_the_price_factor(told_apart):
+    _, table, model = told_apart
+    some = {name: column[:600] for name, column in table.items()}
+    assert copy.deepcopy(model).partial_fit(some).price_factor_ == 1.0
+    again = copy.deepcopy(model).refit(table)
+    assert again.price_factor_ == 1.0
+    np.testing.assert_array_equal(again.labels_, model.labels_)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [20_000, 200_000])
+def test_the_length_of_the_table_does_not_matter(n):
+    group, table = separate_groups(n, 60)
+    model = CRAFT(random_state=0, n_init=2).fit(table)
+    assert (model.n_clusters_, model.price_factor_) == (60, 1.0)
+    assert adjusted_rand_score(group, model.labels_) > 0.98
