@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -21,10 +22,9 @@ def counted(rules, table):
     cells = table.astype(
         {name: object for name in table if isinstance(table[name].dtype, pd.CategoricalDtype)}
     )
-    with sqlite3.connect(":memory:") as database:
+    with closing(sqlite3.connect(":memory:")) as database:
         cells.assign(row=np.arange(len(table))).to_sql("t", database, index=False)
         found = pd.read_sql(statement, database).set_index("row").sort_index()
-    database.close()
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import warnings
+from contextlib import closing
 
 import numpy as np
 
@@ -156,7 +157,7 @@ def duckdb_result(statement, table):
 def sqlite_result(statement, table):
     import pandas as pd
 
-    with sqlite3.connect(":memory:") as connection:
+    with closing(sqlite3.connect(":memory:")) as connection:
         table.to_sql("t", connection, index=False)
         return pd.read_sql(statement, connection)
 

@@ -168,11 +168,11 @@ def test_names_of_tables(table, engine):
             result = connection.sql(statement).df()
     else:
         import sqlite3
+        from contextlib import closing
 
-        connection = sqlite3.connect(":memory:")
-        frame.to_sql(name, connection, index=False)
-        result = pd.read_sql(statement, connection)
-        connection.close()
+        with closing(sqlite3.connect(":memory:")) as connection:
+            frame.to_sql(name, connection, index=False)
+            result = pd.read_sql(statement, connection)
     tables.check(model, frame[["x"]], result)
 
 
