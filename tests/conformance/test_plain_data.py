@@ -27,6 +27,7 @@ _FITTED = [
     "craftc.table.moments.ExactSums",
     "craftc.craft.fitted.FittedClusters",
     "craftc.craft.rows.scores.MixtureFit",
+    "craftc.craft.one_factor.OneFactor",
     "craftc.craft.parameters.ModelSpec",
     *_COLUMNS,
 ]
