@@ -200,7 +200,7 @@ def test_ratings_are_in_their_order_and_other_levels_by_frequency():
 def test_rare_levels_are_one_line_and_large_tables_have_all_figures():
     rng = np.random.default_rng(6)
     table = pd.DataFrame({"x": rng.normal(size=400), "code": rng.integers(0, 40, 400).astype(str)})
-    profile = craftc.CRAFT(1, random_state=0).fit(table).profile(table)
+    profile = craftc.CRAFT(1, categorical=["code"], random_state=0).fit(table).profile(table)
     shown = profile.frame["statistic"]
     assert shown.str.contains(r"^20 other levels$").sum() == 1
     shares = profile.figures.query("column == 'code' and statistic == 'n' and cluster == 'all'")["value"]
