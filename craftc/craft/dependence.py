@@ -59,6 +59,7 @@ def column_links(
     encoding: LevelEncoding,
     selected_gains: Floats,
     clusters: Clusters | None = None,
+    saved: float = 0.0,
 ) -> ColumnLinks:
     """Links between the columns of a table without clusters.
 
@@ -71,7 +72,7 @@ def column_links(
     for each level of another column; another column of more than `MOST_LEVELS` levels is left out.
 
     With `clusters` that save anything, only links of columns that they describe count as an alternative to
-    them, and so does one factor behind these columns.
+    them, and so does one factor behind these columns. `saved`: what they save; nothing less is a rival.
     """
     background = config.background
     usable = background.usable[background.grid.p :] > 0
@@ -116,11 +117,6 @@ def column_links(
             copies[i, j] = copies[j, i] = True
     edges = _forest(saves)
     described = _described(saves, selected_gains[columns], np.isin(columns, _in_covariances(clusters)))
-    factor = OneFactor()
-    if selected_gains.any():
-        some = np.sort(np.array(columns)[described]).tolist()
-        factor = one_factor(of_rows.table.codes, weight_of_row, some, background, h)
-    on = np.isin(columns, factor.columns)
     further: list[tuple[list[int], float]] = []
 
     def saving(links: NDArray[np.bool_], numeric: NDArray[np.intp]) -> float:
@@ -157,6 +153,11 @@ def column_links(
     leading = np.where(categories, selected_gains[columns], -np.inf)
     rivals = described & described[:, None]
     total = saving(rivals, np.flatnonzero(described[: design.p]))
+    factor = OneFactor()
+    if selected_gains.any():
+        some, rival = np.sort(np.array(columns)[described]).tolist(), saved if total <= saved else 0.0
+        factor = one_factor(of_rows.table.codes, weight_of_row, some, background, h, rival)
+    on = np.isin(columns, factor.columns)
     explained = on & on[:, None] & ~copies
     besides = saving(rivals & ~explained, np.flatnonzero((described & ~on)[: design.p]))
     alike, implied = _alike(design, gains, columns), _implied(design, columns, leading)

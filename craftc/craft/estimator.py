@@ -38,7 +38,7 @@ from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import too_many_columns
 from craftc.craft.dependence import column_links
 from craftc.craft.diagnosis import diagnose, slices_at_4
-from craftc.craft.fitted import FittedClusters
+from craftc.craft.fitted import FittedClusters, saved_by
 from craftc.craft.given import completed, described_labels, is_model, labels_by, names_of
 from craftc.craft.kept import FixedInput, WithFixed
 from craftc.craft.parameters import (
@@ -493,7 +493,8 @@ class CRAFT(WithFixed):
         schema = encoded.source.schema
         gains = np.where(clusters.mask, clusters.gains, 0.0).sum(axis=0)
         of_columns = np.bincount(encoding.source, gains, schema.n_columns).astype(np.float64)
-        links = column_links(config, encoding, of_columns, clusters)
+        saved = saved_by(clusters, path, result.cross is not None)
+        links = column_links(config, encoding, of_columns, clusters, saved)
         sums = ExactSums.of(moments)
         fitted = FittedClusters(
             result.spec,

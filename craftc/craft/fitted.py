@@ -351,11 +351,7 @@ class FittedClusters:
         Where the places of the rows on the factor are a few points, groups explain the links between its
         columns, so that only the other links can make the ratio exceed 1.
         """
-        objectives = [] if self.path is None else objectives_of(self.path)
-        saved = saving_of(objectives) if objectives else 0.0
-        if saved > 0.0 and self.cross is not None:  # the last step of the path holds links of its columns
-            saved = self.clusters.objective_of_one - min(objective for _, objective in objectives)
-        links = self.links
+        links, saved = self.links, saved_by(self.clusters, self.path, self.cross is not None)
         rival = links.saving if links.factor.separate else max(links.saving, links.factor.saving)
         if saved > 0.0:
             return (max(links.besides, min(rival, saved)) if links.factor.separate else rival) / saved
@@ -532,3 +528,14 @@ def _smoothed(clusters: Clusters) -> tuple[Floats, Floats]:
     usable = background.usable[: grid.p] > 0
     variances = background.variance / clusters.precision / grid.scale**2 * usable
     return variances, clusters.level_probabilities()
+
+
+def saved_by(clusters: Clusters, path: MergePath | None, covariances: bool) -> float:
+    """What clusters on their merge path save over one cluster, nats. With covariances the last step of the
+    path holds links of its columns, and the one cluster is one without.
+    """
+    objectives = [] if path is None else objectives_of(path)
+    saved = saving_of(objectives) if objectives else 0.0
+    if saved > 0.0 and covariances:
+        return clusters.objective_of_one - min(objective for _, objective in objectives)
+    return saved

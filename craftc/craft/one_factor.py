@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, log_softmax, logsumexp, ndtri, softmax
+from scipy.special import gammaln, log_softmax, ndtri, softmax
 
 from craftc._common.typing import Floats, Integers
 from craftc.craft.background import Background
@@ -35,6 +35,7 @@ _MOST_LEVELS = 64  # of a column that takes part
 _PASSES, _LEAST_PASSES = 60, 22
 _PRUNED = (9, 19)  # passes after which columns are left out
 _ENOUGH, _RIDGE = 1e-4, 1e-3  # share of the gain by which a last pass raises it; of a step of Newton's method
+_FEW_STATISTICS = 4  # of columns whose slopes are stepped together
 _AXIS_STEPS, _WIDTH, _OTHER = 30, 0.5, 0.02  # of the power method; spread of the first places of a row
 
 
@@ -48,12 +49,18 @@ class OneFactor:
 
 
 def one_factor(
-    codes: NDArray[np.integer], weight: Floats, columns: Sequence[int], background: Background, h: float
+    codes: NDArray[np.integer],
+    weight: Floats,
+    columns: Sequence[int],
+    background: Background,
+    h: float,
+    rival: float = 0.0,
 ) -> OneFactor:
     """The factor behind some of these columns.
 
     `codes` (n, D) are levels of rows of these weights, which represent the table; `h` is the price of a
-    parameter in the table.
+    parameter in the table. Whether the places are separate points is asked only of a factor that saves more
+    than `rival`.
     """
     columns = [j for j in columns if background.level_widths[j] <= _MOST_LEVELS + 1]
     if len(columns) < 2 or not len(codes):
@@ -70,8 +77,9 @@ def one_factor(
     saving = scale * gain - h * float(model.parameters[held].sum()) - name
     if not saving > 0.0:
         return OneFactor()
-    more = (model.points(axis, k) - gain - (2 * k - 3) * h / scale for k in range(2, _MOST_POINTS + 1))
-    separate = q > 2 and any(each > 0.0 for each in more)  # a link of two columns shows no groups
+    least = (gain + (2 * k - 3) * h / scale for k in range(2, _MOST_POINTS + 1))
+    more = (model.points(axis, k, nats) > nats for k, nats in enumerate(least, 2))
+    separate = saving > rival and q > 2 and any(more)  # a link of two columns shows no groups
     return OneFactor(saving, [columns[i] for i in held.tolist()], separate)
 
 
@@ -132,17 +140,30 @@ class _Factor:
         self.held = self.column_weights > 0.0
         self.starts, self.widths = (ends - widths).astype(np.intp), np.array(widths, np.intp)
         self.nodes, self.slopes = _NODES, list[Floats]()
+        narrow = [d for d, s in enumerate(self.statistics) if s.shape[1] <= _FEW_STATISTICS]
+        self.narrow, self.wide = narrow, [d for d in range(len(columns)) if d not in narrow]
+        most = max((self.statistics[d].shape[1] for d in narrow), default=0)
+        own = [np.pad(self.statistics[d], ((0, 0), (0, most - self.statistics[d].shape[1]))) for d in narrow]
+        self.of_narrow = np.vstack(own) if narrow else np.empty((0, 0))
+        self.rows_of_narrow = np.concatenate(
+            [np.empty(0, np.intp), *(np.arange(self.places[d].start, self.places[d].stop) for d in narrow)]
+        ).astype(np.intp)
+        self.slopes_of_narrow = np.zeros((len(narrow), most))
         self.intercepts, self.tilts, self.log_shares = self.base, self.base, self.base[:, None]
+        self.shares = self.log_shares
 
-    def fit(self, nodes: Floats, posterior: Floats, prune: bool = False) -> float:
-        """Nats by which the marginal likelihood of the rows exceeds that of independent columns. With `prune`
-        the nodes are a normal distribution, and columns may leave the factor; otherwise they have weights.
+    def fit(self, nodes: Floats, posterior: Floats, prune: bool = False, enough: float = math.inf) -> float:
+        """Nats by which the marginal likelihood of the rows exceeds that of independent columns, or as many
+        as are `enough`. With `prune` the nodes are a normal distribution, and columns may leave the factor;
+        otherwise they have weights.
 
         `posterior` (n, nodes) are the first places of the rows.
         """
         self.nodes, self.slopes = nodes, [np.zeros(s.shape[1]) for s in self.statistics]
+        self.slopes_of_narrow[:] = 0.0
         self.intercepts, self.tilts = self.base.copy(), np.zeros(len(self.base))
         self.log_shares = np.repeat(self.base[:, None], len(nodes), axis=1)
+        self.shares = np.exp(self.log_shares)
         prior = np.asarray(log_softmax(-0.5 * nodes**2))
         without = float((self.cells.T @ self.weight) @ np.where(self.counts > 0, self.base, 0.0))
         gain = -math.inf
@@ -151,19 +172,23 @@ class _Factor:
                 prior = np.log(np.maximum(self.weight @ posterior / self.weight.sum(), 1e-300))
             self._maximise(self.of_levels @ (posterior * self.weight[:, None]))
             joint = self.cells @ self.log_shares + prior
-            former, gain = gain, float(self.weight @ logsumexp(joint, axis=1)) - without
-            if step >= _LEAST_PASSES and gain - former <= _ENOUGH * abs(gain):
+            most = joint.max(axis=1, keepdims=True)
+            posterior = np.exp(joint - most)
+            total = posterior.sum(axis=1, keepdims=True)
+            former, gain = gain, float(self.weight @ (most + np.log(total))[:, 0]) - without
+            if (step >= _LEAST_PASSES and gain - former <= _ENOUGH * abs(gain)) or gain > enough:
                 break
-            posterior = softmax(joint, axis=1)
+            posterior /= total
             if prune and step in _PRUNED:
                 self._prune(self.of_levels @ (posterior * self.weight[:, None]))
         return gain
 
-    def points(self, axis: Floats, k: int) -> float:
+    def points(self, axis: Floats, k: int, enough: float) -> float:
         """The same with k points, at first of equal weights, on the columns that are held."""
         first = np.full((len(axis), k), _OTHER)
         first[np.arange(len(axis)), np.searchsorted(ndtri(np.arange(1, k) / k), axis)] = 1.0
-        return self.fit(ndtri((np.arange(k) + 0.5) / k), first / first.sum(axis=1, keepdims=True))
+        nodes = ndtri((np.arange(k) + 0.5) / k)
+        return self.fit(nodes, first / first.sum(axis=1, keepdims=True), enough=enough)
 
     def axis(self) -> Floats:
         """(n,) first places of the rows: normal scores of their ranks on the axis along which the levels that
@@ -201,28 +226,50 @@ class _Factor:
         """
         starts, nodes = self.starts, self.nodes
         rows, weights = counts.sum(axis=1), np.add.reduceat(counts, starts)
-        expected = (np.exp(self.log_shares) * np.repeat(weights, self.widths, axis=0)).sum(axis=1)
+        repeated = np.repeat(weights, self.widths, axis=0)
+        expected = (self.shares * repeated).sum(axis=1)
         free = np.repeat(self.held, self.widths) & (rows > 0.0)
         self.intercepts[free] += np.log(rows[free] / np.maximum(expected[free], 1e-300))
-        shares = np.exp(self._log_shares())
-        residual = (counts - shares * np.repeat(weights, self.widths, axis=0)) @ nodes
-        squares = weights * nodes**2
-        spread = (shares * np.repeat(squares, self.widths, axis=0)).sum(axis=1)
-        for d in np.flatnonzero(self.held).tolist():
-            place, s = self.places[d], self.statistics[d]
-            mean = s.T @ shares[place]
-            hessian = (s.T * spread[place]) @ s - (mean * squares[d]) @ mean.T
-            hessian.flat[:: len(hessian) + 1] += _RIDGE * (1.0 + np.trace(hessian) / len(hessian))
-            self.slopes[d] += np.linalg.solve(hessian, s.T @ residual[place])
-            self.tilts[place] = s @ self.slopes[d]
-        self.log_shares = self._log_shares()
+        self._follow()
+        shares, squares = self.shares, weights * nodes**2
+        expected = shares * repeated
+        residual, spread = (counts - expected) @ nodes, expected @ nodes**2
+        for d in self.wide:
+            if self.held[d]:
+                place, s = self.places[d], self.statistics[d]
+                mean = s.T @ shares[place]
+                hessian = (s.T * spread[place]) @ s - (mean * squares[d]) @ mean.T
+                hessian.flat[:: len(hessian) + 1] += _RIDGE * (1.0 + np.trace(hessian) / len(hessian))
+                self.slopes[d] += np.linalg.solve(hessian, s.T @ residual[place])
+                self.tilts[place] = s @ self.slopes[d]
+        if self.narrow:
+            self._step_of_narrow(residual, spread, squares)
+        self._follow()
 
-    def _log_shares(self) -> Floats:
-        """(levels, nodes) log p(l | t)."""
+    def _step_of_narrow(self, residual: Floats, spread: Floats, squares: Floats) -> None:
+        """The same step for all columns of few statistics together; statistics that a column lacks are 0."""
+        s, at, widths = self.of_narrow, self.rows_of_narrow, self.widths[self.narrow]
+        starts, held = np.cumsum(widths) - widths, self.held[self.narrow]
+        mean = np.add.reduceat(s[:, :, None] * self.shares[at][:, None], starts)
+        hessian = np.add.reduceat(s[:, :, None] * s[:, None] * spread[at][:, None, None], starts)
+        hessian -= (mean * squares[self.narrow][:, None]) @ mean.transpose(0, 2, 1)
+        sizes = np.array([self.statistics[d].shape[1] for d in self.narrow])
+        ridge = _RIDGE * (1.0 + np.trace(hessian, axis1=1, axis2=2) / sizes)
+        hessian += ridge[:, None, None] * np.eye(s.shape[1])
+        step = np.linalg.solve(hessian, np.add.reduceat(s * residual[at][:, None], starts)[:, :, None])[
+            :, :, 0
+        ]
+        self.slopes_of_narrow += np.where(held[:, None], step, 0.0)
+        tilts = (s * np.repeat(self.slopes_of_narrow, widths, axis=0)).sum(axis=1)
+        self.tilts[at] = np.where(np.repeat(held, widths), tilts, 0.0)
+
+    def _follow(self) -> None:
+        """(levels, nodes) p(l | t) and its logarithm at these intercepts and slopes."""
         logits = self.intercepts[:, None] + np.outer(self.tilts, self.nodes)
         logits -= np.repeat(np.maximum.reduceat(logits, self.starts), self.widths, axis=0)
-        sums = np.add.reduceat(np.exp(logits), self.starts)
-        return np.asarray(logits - np.repeat(np.log(sums), self.widths, axis=0))
+        shares = np.exp(logits)
+        sums = np.repeat(np.add.reduceat(shares, self.starts), self.widths, axis=0)
+        self.shares, self.log_shares = shares / sums, logits - np.log(sums)
 
     def _prune(self, counts: Floats) -> None:
         """Leave out the columns whose distributions along the factor save less than their parameters cost."""
@@ -233,3 +280,4 @@ class _Factor:
                 self.held[d] = False
                 self.intercepts[place], self.tilts[place] = self.base[place], 0.0
                 self.log_shares[place] = self.base[place, None]
+                self.shares[place] = np.exp(self.log_shares[place])
