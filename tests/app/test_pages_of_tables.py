@@ -59,7 +59,7 @@ def test_options_that_pages_name_exist(page):
     named = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", text))
     assert named
     assert named <= known
-    functions = (craftc.read_table, craftc.CRAFT, craftc.report.write)
+    functions = (craftc.read_table, craftc.CRAFT, craftc.CRAFT.fit, craftc.report.write)
     parameters = {name for function in functions for name in inspect.signature(function).parameters}
     assert set(re.findall(r"[`(, ]([a-z_]+)=(?=[\[{\"`])", text)) <= parameters
 

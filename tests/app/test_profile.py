@@ -69,6 +69,7 @@ def expected(rows, sizes_of):
                     yield (name, str(level), "share", cluster), n / cells.notna().sum()
 
 
+@pytest.mark.filterwarnings("ignore:Column 'grade' is a coarser copy")
 @pytest.mark.slow_except(8)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)

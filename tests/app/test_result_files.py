@@ -228,9 +228,8 @@ for step in range(1, 1000):
 @posix
 def test_a_killed_process_leaves_files_of_one_run(tmp_path):
     """Killed before each of its system calls; the next process is not blocked, and removes what was left."""
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=120
-    )
+    command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", KILLED, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[-1].endswith("0 [('a', 'new'), ('b', 'new'), ('c', 'new')]")
