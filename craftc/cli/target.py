@@ -145,9 +145,8 @@ def _amounts(
     mean, deviation = float(values.mean()), float(values.std())
     with np.errstate(invalid="ignore"):
         means = mean + np.bincount(positions, values - mean, n_clusters) / count
-        means += (
-            np.bincount(positions, values - means[positions], n_clusters) / count
-        )  # equal values are exact
+        # once more, so that the mean of equal values is exact
+        means += np.bincount(positions, values - means[positions], n_clusters) / count
         deviations = np.sqrt(np.bincount(positions, (values - means[positions]) ** 2, n_clusters) / count)
     between = float(np.nansum(count * (means - mean) ** 2)) / len(values)
     explained = between / deviation**2 if deviation > 0 else 0.0

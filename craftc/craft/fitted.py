@@ -352,7 +352,7 @@ class FittedClusters:
         columns, so that only the other links can make the ratio exceed 1.
         """
         links, saved = self.links, saved_by(self.clusters, self.path, self.cross is not None)
-        rival = links.saving if links.factor.separate else max(links.saving, links.factor.saving)
+        rival = max(links.saving, links.factor.gradual)
         if saved > 0.0:
             return (max(links.besides, min(rival, saved)) if links.factor.separate else rival) / saved
         return math.inf if rival > 0.0 else math.nan

@@ -35,7 +35,7 @@ _MOST_LEVELS = 64  # of a column that takes part
 _PASSES, _LEAST_PASSES = 60, 22
 _PRUNED = (9, 19)  # passes after which columns are left out
 _ENOUGH, _RIDGE = 1e-4, 1e-3  # share of the gain by which a last pass raises it; of a step of Newton's method
-_FEW_STATISTICS = 4  # of columns whose slopes are stepped together
+_FEW_STATISTICS = 4  # of columns that are stepped together
 _AXIS_STEPS, _WIDTH, _OTHER = 30, 0.5, 0.02  # of the power method; spread of the first places of a row
 
 
@@ -46,6 +46,11 @@ class OneFactor:
     saving: float = 0.0  # nats by which normal places save over independent columns, at least 0
     columns: list[int] = field(default_factory=list)
     separate: bool = False  # a few points describe the places of the rows better than a normal distribution
+
+    @property
+    def gradual(self) -> float:
+        """Nats that it saves as an alternative to groups; 0 if the places are separate points."""
+        return 0.0 if self.separate else self.saving
 
 
 def one_factor(
@@ -139,7 +144,7 @@ class _Factor:
         self.parameters = background.n_parameters[at] * self.column_weights
         self.held = self.column_weights > 0.0
         self.starts, self.widths = (ends - widths).astype(np.intp), np.array(widths, np.intp)
-        self.nodes, self.slopes = _NODES, list[Floats]()
+        self.nodes = _NODES
         narrow = [d for d, s in enumerate(self.statistics) if s.shape[1] <= _FEW_STATISTICS]
         self.narrow, self.wide = narrow, [d for d in range(len(columns)) if d not in narrow]
         most = max((self.statistics[d].shape[1] for d in narrow), default=0)
@@ -148,7 +153,9 @@ class _Factor:
         self.rows_of_narrow = np.concatenate(
             [np.empty(0, np.intp), *(np.arange(self.places[d].start, self.places[d].stop) for d in narrow)]
         ).astype(np.intp)
-        self.slopes_of_narrow = np.zeros((len(narrow), most))
+        self.widths_of_narrow = self.widths[narrow]
+        self.starts_of_narrow = np.cumsum(self.widths_of_narrow) - self.widths_of_narrow
+        self.sizes_of_narrow = np.array([self.statistics[d].shape[1] for d in narrow])
         self.intercepts, self.tilts, self.log_shares = self.base, self.base, self.base[:, None]
         self.shares = self.log_shares
 
@@ -159,8 +166,7 @@ class _Factor:
 
         `posterior` (n, nodes) are the first places of the rows.
         """
-        self.nodes, self.slopes = nodes, [np.zeros(s.shape[1]) for s in self.statistics]
-        self.slopes_of_narrow[:] = 0.0
+        self.nodes = nodes
         self.intercepts, self.tilts = self.base.copy(), np.zeros(len(self.base))
         self.log_shares = np.repeat(self.base[:, None], len(nodes), axis=1)
         self.shares = np.exp(self.log_shares)
@@ -240,28 +246,23 @@ class _Factor:
                 mean = s.T @ shares[place]
                 hessian = (s.T * spread[place]) @ s - (mean * squares[d]) @ mean.T
                 hessian.flat[:: len(hessian) + 1] += _RIDGE * (1.0 + np.trace(hessian) / len(hessian))
-                self.slopes[d] += np.linalg.solve(hessian, s.T @ residual[place])
-                self.tilts[place] = s @ self.slopes[d]
+                self.tilts[place] += s @ np.linalg.solve(hessian, s.T @ residual[place])
         if self.narrow:
             self._step_of_narrow(residual, spread, squares)
         self._follow()
 
     def _step_of_narrow(self, residual: Floats, spread: Floats, squares: Floats) -> None:
         """The same step for all columns of few statistics together; statistics that a column lacks are 0."""
-        s, at, widths = self.of_narrow, self.rows_of_narrow, self.widths[self.narrow]
-        starts, held = np.cumsum(widths) - widths, self.held[self.narrow]
+        s, at, starts = self.of_narrow, self.rows_of_narrow, self.starts_of_narrow
         mean = np.add.reduceat(s[:, :, None] * self.shares[at][:, None], starts)
         hessian = np.add.reduceat(s[:, :, None] * s[:, None] * spread[at][:, None, None], starts)
         hessian -= (mean * squares[self.narrow][:, None]) @ mean.transpose(0, 2, 1)
-        sizes = np.array([self.statistics[d].shape[1] for d in self.narrow])
-        ridge = _RIDGE * (1.0 + np.trace(hessian, axis1=1, axis2=2) / sizes)
+        ridge = _RIDGE * (1.0 + np.trace(hessian, axis1=1, axis2=2) / self.sizes_of_narrow)
         hessian += ridge[:, None, None] * np.eye(s.shape[1])
-        step = np.linalg.solve(hessian, np.add.reduceat(s * residual[at][:, None], starts)[:, :, None])[
-            :, :, 0
-        ]
-        self.slopes_of_narrow += np.where(held[:, None], step, 0.0)
-        tilts = (s * np.repeat(self.slopes_of_narrow, widths, axis=0)).sum(axis=1)
-        self.tilts[at] = np.where(np.repeat(held, widths), tilts, 0.0)
+        ascent = np.add.reduceat(s * residual[at][:, None], starts)
+        ascent[~self.held[self.narrow]] = 0.0
+        step = np.linalg.solve(hessian, ascent[:, :, None])[:, :, 0]
+        self.tilts[at] += (s * np.repeat(step, self.widths_of_narrow, axis=0)).sum(axis=1)
 
     def _follow(self) -> None:
         """(levels, nodes) p(l | t) and its logarithm at these intercepts and slopes."""

@@ -409,9 +409,8 @@ class WithRefits(WithMergePath):
         """
         fitted = self._fitted
         told_apart = fitted.spec.price_factor == 1.0 and fitted.weight > ROWS_AT_FULL_PRICE
-        return (
-            1.0 if told_apart and self.price_factor == "auto" else price_factor_of(self.price_factor, weight)
-        )
+        kept = told_apart and self.price_factor == "auto"
+        return 1.0 if kept else price_factor_of(self.price_factor, weight)
 
     def _note_kept(self, former: FittedClusters, notes: list[str], library: str | None) -> None:
         """Note that all clusters are kept."""

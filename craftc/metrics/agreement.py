@@ -106,9 +106,9 @@ def nmi(labels_true: RowsInput, labels_pred: RowsInput) -> float:
     """
     matrix, _, _ = contingency(labels_true, labels_pred)
     n, classes, clusters = matrix.sum(), matrix.sum(axis=1), matrix.sum(axis=0)
-    entropies = [float((sizes * np.log(n / sizes)).sum() / n) for sizes in (classes, clusters)]
     if len(classes) == 1 or len(clusters) == 1:  # an entropy is 0
         return float(len(classes) == len(clusters))
+    entropies = [float((sizes * np.log(n / sizes)).sum() / n) for sizes in (classes, clusters)]
     rows, columns = np.nonzero(matrix)
     counts = matrix[rows, columns].astype(np.float64)
     shared = (counts * np.log(counts / classes[rows] * n / clusters[columns])).sum() / n

@@ -21,11 +21,7 @@ from craftc._common.messages import listed, warn_user
 from craftc._common.threads import threads_for
 from craftc._common.typing import Array, Floats
 from craftc._kernels import moments as _kernel
-from craftc.table.frames import (
-    as_frame,
-    open_source,
-    warn_of_rounding,
-)
+from craftc.table.frames import as_frame, open_source, warn_of_rounding
 from craftc.table.kinds import ColumnKind, is_missing
 
 if TYPE_CHECKING:

@@ -91,7 +91,7 @@ class MixtureCriteria:
         gains first.
         """
         fitted = self._fitted
-        if not (fitted.dependence_ratio > 1.0 and self._structure().factor > fitted.links.saving):
+        if not (fitted.dependence_ratio > 1.0 and fitted.links.factor.gradual > fitted.links.saving):
             return []
         gains = fitted.gains.sum(axis=0)
         return sorted(fitted.links.factor.columns, key=lambda j: -float(gains[j]))
@@ -106,7 +106,7 @@ class MixtureCriteria:
             asked=self._asked and not self._bounded,
             bounded=self._bounded,
             links=fitted.links.saving,
-            factor=0.0 if fitted.links.factor.separate else fitted.links.factor.saving,
+            factor=fitted.links.factor.gradual,
             dependence_ratio=fitted.dependence_ratio,
             slices=self._slices,
             clear=None if self._mixture is None else self._mixture.clear / fitted.weight,

@@ -21,7 +21,7 @@ from craftc.table import MixedTable
 
 MOST_TYPICAL, MOST_UNUSUAL = 32, 256  # rows of a cluster, and of the table, that a fitted model keeps
 # nats of margin: the row belongs to its cluster with a probability of .9, if only two compete
-_CLEAR = math.log(9.0)
+CLEAR_MARGIN = math.log(9.0)
 _UNCLEAR = 1 << 31  # added to the missing cells of a row that does not belong clearly to its cluster
 _STEPS = rows_kernel.STEPS  # integers to a nat or a probability of 1
 _LARGEST = 2.0**10  # nats: larger margins count as this
@@ -136,7 +136,7 @@ class RowExtremes:
         """Add the rows from position `first` on; only `counted` ones, if
         given.
         """
-        rank = scores.absent + np.where(scores.margins >= _CLEAR, 0, _UNCLEAR)
+        rank = scores.absent + np.where(scores.margins >= CLEAR_MARGIN, 0, _UNCLEAR)
         better = (rank < self._rank[labels]) | (
             (rank == self._rank[labels]) & (scores.densities > self._least[labels])
         )
