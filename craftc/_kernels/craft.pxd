@@ -34,6 +34,7 @@ cdef extern from "craft/_craft.h" nogil:
                     Py_ssize_t first, Py_ssize_t rows, double *scratch, const double **start)
     const double *craft_costs_of(const craft_tables *t, const double **start, Py_ssize_t rows,
                                  double *scratch, double *best)
+    void craft_least(const craft_tables *t, const double *cost, double *best)
     void craft_cheapest(const craft_tables *t, const double *cost, const double *best, int32_t *arg)
 
 cdef extern from "craft/_craft_screen.h" nogil:

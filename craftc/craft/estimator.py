@@ -516,7 +516,7 @@ class CRAFT(WithFixed):
         self._set_fitted(fitted)
         for name in ("_fixed", "_groups", "changes_"):  # of former clusters
             self.__dict__.pop(name, None)
-        statistics = rows.statistics(self._fitted.clusters, labels, encoded.weights)
+        statistics = rows.statistics(self._fitted.clusters, labels, encoded.weights, n_threads)
         self._set_rows(statistics)
         if self.n_clusters is None and not result.converged:
             warn_not_converged(self, result.n_iter, "passes", "continue with init=labels_")

@@ -192,7 +192,10 @@ class WithFixed(WithRefits):
             )
         found = search.in_order(found)
         self._set_new(kept, search, found, table, config)
-        self._set_rows(RowStatistics.of_rows(self._fitted.clusters, config.table, found.labels, weights))
+        clusters, threads = self._fitted.clusters, config.n_threads
+        self._set_rows(
+            RowStatistics.of_rows(clusters, config.table, found.labels, weights, n_threads=threads)
+        )
         self.labels_ = found.labels
         self.n_iter_, self.converged_ = search.n_passes, found.converged
         self.objective_path_ = np.array([self.objective_])

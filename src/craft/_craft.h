@@ -97,6 +97,12 @@ static inline void craft_fill(const craft_tables *t, const void *x, int single, 
                                 (ptrdiff_t *)(cost + CRAFT_TILE * t->lanes), start));
 }
 
+/* the least cost of every row of a tile */
+static inline void craft_least(const craft_tables *t, const double *cost, double *best)
+{
+    SIMD_DISPATCH(least, (t->lanes, CRAFT_TILE, cost, best));
+}
+
 /* The (CRAFT_TILE, lanes) costs of the `rows` rows in scratch, stored there, and the least cost of each row.
  */
 static inline const double *craft_costs_of(const craft_tables *t, const double *const *start, ptrdiff_t rows,
@@ -105,7 +111,7 @@ static inline const double *craft_costs_of(const craft_tables *t, const double *
     double *cost = scratch + CRAFT_TILE * (t->p + t->q);
     SIMD_DISPATCH(craft_costs,
                   (t, start, rows, scratch, (const int32_t *)(scratch + CRAFT_TILE * t->p), cost));
-    SIMD_DISPATCH(least, (t->lanes, CRAFT_TILE, cost, best));
+    craft_least(t, cost, best);
     return cost;
 }
 

@@ -24,7 +24,7 @@ from craftc._kernels._common cimport (
     omp_get_thread_num,
 )
 from craftc._kernels.craft cimport (
-    CRAFT_FAR, TILE, CostTables, craft_rows_scratch_size, tile_costs,
+    CRAFT_FAR, CRAFT_PAD, TILE, CostTables, craft_cheapest, craft_least, craft_rows_scratch_size, tile_costs,
 )
 from craftc._kernels.moments cimport check_table, rows_number, rows_of, rows_weight, table_rows
 
@@ -32,6 +32,10 @@ cdef extern from "craft/_covariance.h" nogil:
     void covariance_costs(const double *inverse, const double *mean, const Py_ssize_t *position, Py_ssize_t m,
                           double start, const double *z, const double *background, double *work,
                           double *total)
+    void covariance_white(const double *inverse, const Py_ssize_t *position, Py_ssize_t m, double start,
+                          const double *z, const double *background, double *white, double *total)
+    void covariance_distances(const double *mean, Py_ssize_t m, Py_ssize_t lanes, const double *white,
+                              const double *total, Py_ssize_t rows, double *cost)
 
 cdef double WORTH = 1e-6        # nats by which a block must shorten the description
 
@@ -328,6 +332,7 @@ cdef class Blocks:
     cdef const double *sigma            # (n, P, P) those of the block first, in rows of its size
     cdef const double *inverse          # (n, P, P) L^-1, in the same way
     cdef const double *half_log_det     # (n,)
+    cdef const double *white            # (m, lanes) L^-1 mu of the clusters, where all share one block; or NULL
 
     def __cinit__(self, columns, centre, scale, shift, precision, cluster, member, mean, covariance, inside):
         cdef Py_ssize_t B = len(cluster), P = len(columns), b, i, j, m
@@ -367,7 +372,14 @@ cdef class Blocks:
                 raise ValueError(f"The covariance of cluster {cluster[b]} is not positive definite.")
             _lower_inverse(&factor_[0], m, &inverse_[b, 0])
         half_log_precision = 0.5 * np.log(precision)
-        self.arrays = position, size, packed, sigma, inverse, half_log, half_log_precision
+        white = np.zeros((P, (B + CRAFT_PAD - 1) // CRAFT_PAD * CRAFT_PAD))
+        shared = (B > 1 and np.array_equal(cluster, np.arange(B)) and member.any()
+                  and (member == member[:1]).all() and (sigma == sigma[:1]).all())
+        if shared:
+            m = size_[0]
+            white[:m, :B] = inverse[:1, :m * m].reshape(m, m) @ packed[:, :m].T
+        self.arrays = position, size, packed, sigma, inverse, half_log, half_log_precision, white
+        self.white = doubles_in(white) if shared else NULL
         self.P, self.n, self.largest = P, B, int(size.max()) if B else 0
         self.columns_, self.cluster_ = _indices(columns), _indices(cluster)
         self.position, self.size = _indices(position), _indices(size)
@@ -450,22 +462,30 @@ cdef Py_ssize_t _assign_block(
     const table_rows *table, const int32_t[::1] all_rows, CostTables tables, Blocks blocks,
     int32_t[::1] labels, Py_ssize_t start, Py_ssize_t stop, double *scratch,
 ) noexcept nogil:
-    cdef Py_ssize_t tile, first, n, r, k, K = tables.c.n_clusters, lanes = tables.c.lanes, moved = 0
+    cdef Py_ssize_t tile, first, n, r, lanes = tables.c.lanes, moved = 0
     cdef int32_t new, old
     cdef const double *cost
+    cdef double[TILE] least
+    cdef int32_t[TILE] cheapest
+    cdef bint found
     for tile in range((stop - start + TILE - 1) // TILE):
         first = start + tile * TILE
         n = min(TILE, stop - first)
         cost = _tile_costs(table, all_rows, tables, blocks, first, n, scratch)
+        craft_least(&tables.c, cost, least)
+        found = False
         for r in range(n):
-            new, old = 0, labels[first + r]
-            for k in range(1, K):
-                if cost[r * lanes + k] < cost[r * lanes + new]:
-                    new = <int32_t> k
-            if old >= 0 and cost[r * lanes + old] <= cost[r * lanes + new] + 1e-12:
+            old = labels[first + r]
+            if old >= 0 and cost[r * lanes + old] <= least[r] + 1e-12:
                 continue
-            labels[first + r] = new
-            moved += rows_weight(table, first + r) != 0
+            if not found:       # in most tiles of late passes no row moves
+                craft_cheapest(&tables.c, cost, least, cheapest)
+                found = True
+            # where no cluster has a finite cost the row stays, or begins in cluster 0
+            new = cheapest[r] if cheapest[r] >= 0 else max(old, 0)
+            if new != old:
+                labels[first + r] = new
+                moved += rows_weight(table, first + r) != 0
     return moved
 
 
@@ -520,11 +540,30 @@ cdef const double *_tile_costs(
             z[f * TILE + r] = cell
             cell -= B.shift_[f]
             background[f * TILE + r] = 0.5 * B.precision_[f] * cell * cell - B.half_log_precision[f]
+    if B.white != NULL and B.n == tables.c.n_clusters:
+        _shared_costs(B, z, background, n, tables.c.lanes, work, total, cost)
+        return cost
     for b in range(B.n):
         _block_costs(B, b, z, background, n, work, total)
         for r in range(n):
             cost[r * tables.c.lanes + B.cluster_[b]] += total[r]
     return cost
+
+
+cdef void _shared_costs(
+    Blocks B, const double *z, const double *background, Py_ssize_t n, Py_ssize_t lanes, double *work,
+    double *total, double *cost,
+) noexcept nogil:
+    """Add the costs of the rows of a tile under the block that all clusters share, less those of the
+    background.
+    """
+    cdef Py_ssize_t r, b, m = B.size[0]
+    covariance_white(B.inverse, B.position, m, B.half_log_det[0], z, background, work, total)
+    covariance_distances(B.white, m, lanes, work, total, n, cost)
+    for r in range(n):
+        if work[(m - 1) * TILE + r] != work[(m - 1) * TILE + r]:
+            for b in range(B.n):
+                cost[r * lanes + b] += _marginal_cost(B, b, z + r, background + r, work + m * TILE)
 
 
 cdef void _block_costs(

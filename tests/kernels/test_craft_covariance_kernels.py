@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from craftc._common.threads import aligned
 from craftc._kernels import craft_covariance as kernel
 from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels.craft import scratch_size as tables_scratch
@@ -208,7 +209,8 @@ def test_groups_are_chosen_one_by_one(n_threads):
 @pytest.mark.parametrize("p", [2, 5, 9])
 @pytest.mark.parametrize("K", [1, 7, 9])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_scratch_is_what_the_costs_write(p, K, dtype):
+@pytest.mark.parametrize("tied", [False, True])
+def test_the_scratch_is_what_the_costs_write(p, K, dtype, tied):
     """Guard words around scratch, labels and costs survive, with complete rows and with rows of missing
     cells.
     """
@@ -216,7 +218,7 @@ def test_the_scratch_is_what_the_costs_write(p, K, dtype):
     X, _ = slanted(0, n=40 * K + 3, K=K, p=p, q=1, noise=0)
     table = table_of(X.astype(dtype), 1)
     labels = (np.arange(len(X)) % K).astype(np.int32)
-    clusters, encoding = clusters_of(table, labels, "full"), encoding_of(table)
+    clusters, encoding = clusters_of(table, labels, "full", tied=tied), encoding_of(table)
     tables, blocks = clusters.tables(), clusters.covariances.blocks()
     X[rng.random(X.shape) < 0.3] = np.nan
     for source in (table, table_of(X.astype(dtype), 1)):
@@ -312,3 +314,24 @@ def test_costs_of_complete_rows_in_blocks(tied):
         size = np.log(clusters.moments.sizes[k] / 60)
         expected = held.conditional_costs(z, k).sum(axis=1) + of_levels - size
         np.testing.assert_allclose(clusters.row_costs(table)[:, k], expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("K", [2, 8, 11])
+def test_rows_whitened_once_cost_what_they_cost_cluster_by_cluster(K):
+    """Under a covariance that all clusters share, with and without missing cells, in whole and part
+    tiles.
+    """
+    X, _ = slanted(1, n=30 * K + 5, K=K, p=4, q=1, noise=0)
+    table = table_of(X, 1)
+    clusters = clusters_of(table, (np.arange(len(X)) % K).astype(np.int32), "full", tied=True)
+    tables, once = clusters.tables(), clusters.covariances.blocks()
+    shared = once.columns, once.centre, once.scale, once.shift, once.precision
+    own = (array[::-1].copy() for array in (once.cluster, once.member, once.mean, once.covariance))
+    each = kernel.Blocks(*shared, *own, once.inside)  # in another order: rows are whitened for every cluster
+    X[np.random.default_rng(0).random(X.shape) < 0.05] = np.nan
+    rows = encoding_of(table).apply(table_of(X, 1))
+    costs = np.empty((2, len(X), K))
+    for blocks, out in zip((once, each), costs, strict=True):
+        scratch = aligned((1, kernel.scratch_size(tables, blocks)))
+        kernel.costs(rows.numeric, rows.codes, tables, blocks, scratch, out)
+    np.testing.assert_allclose(*costs, rtol=1e-11, atol=1e-9)

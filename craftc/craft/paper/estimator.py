@@ -359,6 +359,6 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
         sums = ExactSums.of(moments)
         original = sums if encoded.encoding.identity else ExactSums.of(original_units)
         self._set_fitted(FittedClusters(result.spec, schema, encoded.encoding, sums, original, result.mask))
-        self._set_rows(rows.statistics(self._fitted.clusters, result.labels, encoded.weights))
+        self._set_rows(rows.statistics(self._fitted.clusters, result.labels, encoded.weights, n_threads))
         meter.finish(self.n_clusters_, self.objective_)
         return result.labels.astype(np.int32)

@@ -334,7 +334,9 @@ class RowStore(Protocol[L, S]):
         """Moments of the table along a path, from those of its first step."""
         ...
 
-    def statistics(self, clusters: Clusters, labels: S, weights: Floats | None) -> RowStatistics:
+    def statistics(
+        self, clusters: Clusters, labels: S, weights: Floats | None, n_threads: int
+    ) -> RowStatistics:
         """Margins, typical and unusual rows under a model."""
         ...
 

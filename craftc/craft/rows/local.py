@@ -160,8 +160,10 @@ class LocalRows:
     def sums_along(self, path: MergePath, moments: Moments, n_threads: int) -> CarriedSums:
         return sums_of_table(path, moments, self.table, self.weight, n_threads)
 
-    def statistics(self, clusters: Clusters, labels: Array, weights: Floats | None) -> RowStatistics:
-        return RowStatistics.of_rows(clusters, self.table, labels, weights)
+    def statistics(
+        self, clusters: Clusters, labels: Array, weights: Floats | None, n_threads: int
+    ) -> RowStatistics:
+        return RowStatistics.of_rows(clusters, self.table, labels, weights, n_threads=n_threads)
 
     # ---- passes ----
 

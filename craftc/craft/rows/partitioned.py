@@ -225,7 +225,9 @@ class PartitionedRows:
         assert isinstance(path, FarMergePath)
         return path.sums_of_source(moments)
 
-    def statistics(self, clusters: Clusters, labels: FarLabels, weights: Floats | None) -> RowStatistics:
+    def statistics(
+        self, clusters: Clusters, labels: FarLabels, weights: Floats | None, n_threads: int
+    ) -> RowStatistics:
         first, *later = self.engine.ask(operations.statistics, (labels,), clusters)
         for statistics in later:
             first.join(statistics)

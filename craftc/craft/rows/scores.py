@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.threads import parallel_map, threads_for
 from craftc._common.typing import Array, Floats, Labels
 from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_rows as rows_kernel
@@ -25,6 +26,7 @@ CLEAR_MARGIN = math.log(9.0)
 _UNCLEAR = 1 << 31  # added to the missing cells of a row that does not belong clearly to its cluster
 _STEPS = rows_kernel.STEPS  # integers to a nat or a probability of 1
 _LARGEST = 2.0**10  # nats: larger margins count as this
+_SLICE = 1 << 16  # rows of a table that one thread takes at a time
 _FARTHEST = 2.0**20  # nats: log densities that are farther from 0 count as this
 
 
@@ -308,9 +310,35 @@ class RowStatistics:
 
     @classmethod
     def of_rows(
-        cls, clusters: Clusters, table: MixedTable, labels: Array, weights: Floats | None, first: int = 0
+        cls,
+        clusters: Clusters,
+        table: MixedTable,
+        labels: Array,
+        weights: Floats | None,
+        first: int = 0,
+        n_threads: int = 1,
     ) -> RowStatistics:
         """The statistics of the rows from position `first` on."""
+
+        def of_slice(rows: slice) -> RowStatistics:
+            own = None if weights is None else weights[rows]
+            return cls._of_slice(clusters, table.take(rows), labels[rows], own, first + rows.start)
+
+        n, work = len(table), len(table) * len(clusters.mask) * len(clusters.background.usable)
+        slices = [slice(start, min(start + _SLICE, n)) for start in range(0, max(n, 1), _SLICE)]
+        parts = parallel_map(of_slice, slices, threads_for(n_threads, work))
+        whole = parts[0]
+        for later in parts[1:]:
+            whole.join(later)
+        if len(parts) > 1:
+            whole.margins = np.concatenate([part.margins for part in parts])
+            whole.outlier_scores = np.concatenate([part.outlier_scores for part in parts])
+        return whole
+
+    @classmethod
+    def _of_slice(
+        cls, clusters: Clusters, table: MixedTable, labels: Array, weights: Floats | None, first: int
+    ) -> RowStatistics:
         K, densities = len(clusters.mask), clusters.spec.coherent
         margins, means = np.empty(len(table), np.float32), MeanMargins(K)
         outlier_scores = np.empty(len(table) if densities else 0, np.float32)
