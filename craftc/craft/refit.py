@@ -362,7 +362,8 @@ class WithRefits(WithMergePath):
                 "those of the fit."
             )
         self._set_sums(sums, unit, labels)
-        self._set_rows(RowStatistics.of_rows(self._fitted.clusters, seen, labels, weights, n_threads=n_threads))
+        clusters = self._fitted.clusters
+        self._set_rows(RowStatistics.of_rows(clusters, seen, labels, weights, n_threads=n_threads))
         self._mark_outliers()
 
     # ---- the table ----

@@ -332,7 +332,7 @@ cdef class Blocks:
     cdef const double *sigma            # (n, P, P) those of the block first, in rows of its size
     cdef const double *inverse          # (n, P, P) L^-1, in the same way
     cdef const double *half_log_det     # (n,)
-    cdef const double *white            # (m, lanes) L^-1 mu of the clusters, where all share one block; or NULL
+    cdef const double *white            # (m, lanes) L^-1 mu of the clusters that all share one block, or NULL
 
     def __cinit__(self, columns, centre, scale, shift, precision, cluster, member, mean, covariance, inside):
         cdef Py_ssize_t B = len(cluster), P = len(columns), b, i, j, m
