@@ -102,10 +102,11 @@ def _result(
         messages,
         starts=starts,
         stability=stability,
-        unusual=[] if roles.here is None else unusual_rows(model, roles.here),
+        unusual=None if roles.here is None else unusual_rows(model, roles.here),
     )
     if roles.target is not None:
-        positions = answer.numbers[np.asarray(model._partition)] - 1
+        own = model.labels_ if model._partition is None else model._partition  # on a cluster: no outliers
+        positions = answer.numbers[np.asarray(own)] - 1
         target = columns.get(str(roles.target.name), str(roles.target.name))
         result.target = targets.compare(target, roles.target, positions, model.n_clusters_)
     return result

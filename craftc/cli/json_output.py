@@ -58,7 +58,8 @@ def document(result: Result) -> str:
     }
     if model.outlier_price is not None:
         content["outliers"] = np.count_nonzero(model.labels_ == OUTLIER)
-    content["unusual_rows"] = [asdict(row) for row in result.unusual]
+    # null where the rows lie on the workers of a cluster
+    content["unusual_rows"] = None if result.unusual is None else [asdict(row) for row in result.unusual]
     if (target := result.target) is not None:
         content["target"] = {
             "column": target.name,

@@ -124,7 +124,7 @@ class Result:
     starts: Starts | None = None  # if there are several
     target: Classes | Amounts | None = None
     stability: Stability | None = None
-    unusual: list[UnusualRow] = field(default_factory=list)
+    unusual: list[UnusualRow] | None = None  # None: the rows are not in this process
     folder: str = ""
     files: Sequence[str] = ()
 

@@ -509,10 +509,10 @@ class CRAFT(WithFixed):
             links,
             None if former is None else former.order,
         )
+        fitted.remember(clusters)
         dependent = fitted.dependence_ratio > 1.0
         if self._may_merge(spec) and bounds is None and not dependent and falls_apart(config, result.labels):
             return self._fit(encoded, meter, n_threads, former, groups, start, merged=True)
-        fitted.remember(clusters)
         self._set_fitted(fitted)
         for name in ("_fixed", "_groups", "changes_"):  # of former clusters
             self.__dict__.pop(name, None)

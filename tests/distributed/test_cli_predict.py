@@ -150,7 +150,7 @@ class Endless:
                 (self.folder / "ended").touch()
 
     def frames(self, *args):
-        frame = pd.DataFrame({"row": [0]})
+        frame = pd.DataFrame({"row": [0], "cluster": [1]})
         for i in itertools.count():
             yield frame
             if i == 1:
