@@ -43,10 +43,7 @@ class EdgeAdmm:
         blocks = min(max(len(self.edge) // (2 * (coarsening.m + 1)), 1), _MAX_BLOCKS)
         self.work = np.empty((blocks, coarsening.m + 1, dual.shape[1]))
         self.n_threads = threads_for(subproblem.n_threads, 10.0 * dual.size)
-        sums = np.zeros((coarsening.m + 1, dual.shape[1]))
-        np.add.at(sums, self.edge[:, 0], self.lam)
-        np.subtract.at(sums, self.edge[:, 1], self.lam)
-        self.sums = sums[:-1]
+        self.sums = coarsening.node_sums(self.lam)
         self.relaxed = theta.copy()
         self.theta, self.point = theta, self.datafit.at(self.X, theta)
         self.gradient = self.datafit.gradient(self.X, self.point)  # of the data fit, there
@@ -102,12 +99,9 @@ class EdgeAdmm:
 
     def gap(self) -> float:
         """Duality gap, valid after an iteration without relaxation."""
-        subproblem = self.subproblem
         self.theta, self.point = self.datafit.with_best_intercept(self.X, self.theta, self.point)
         self.gradient = self.datafit.gradient(self.X, self.point)
-        residual = self.gradient + subproblem.weight * self.theta
-        residual[:-1] += self.projected_sums
-        return subproblem.edge_gap(self.theta, self.lam) + subproblem.node_gap(residual, self.theta)
+        return self.subproblem.gap(self.gradient, self.projected_sums, self.theta, self.lam)
 
 
 class Admm:

@@ -164,15 +164,9 @@ class Multinomial:
                 *_entries(X), self._of_classes(theta), self.codes, proba, *self._passes(X, 2)
             )
             return Evaluation(value, entropy, proba)
-        logits = (self.basis @ (X @ theta).T).T  # transposed: sums over the few classes add long rows
-        logits -= logits.max(axis=1, keepdims=True)
-        proba = np.exp(logits)
-        total = proba.sum(axis=1)
-        proba /= total[:, None]
-        log_total = np.log(total)
-        value = float(self.weighted(log_total - logits[self.row, self.y]).sum())
-        entropy = float(self.weighted(log_total - np.einsum("nc,nc->n", proba, logits)).sum())
-        return Evaluation(value, entropy, proba)
+        proba = np.ascontiguousarray(self.basis @ (X @ theta).T)  # of a class after the other
+        value, entropy = _kernel.softmax(proba, self.codes, self.weight)
+        return Evaluation(value, entropy, proba.T)
 
     def gradient(self, X: Matrix, point: Evaluation) -> Floats:
         if self._in_kernel(X):

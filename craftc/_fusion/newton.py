@@ -9,7 +9,7 @@ from scipy.linalg import lapack
 from craftc._common.typing import Floats
 from craftc._fusion.conjugate_gradients import Preconditioner, cholesky, line_search, newton_direction
 from craftc._fusion.datafits import Evaluation
-from craftc._fusion.problem import SolverResult, Subproblem, project_onto_balls
+from craftc._fusion.problem import Curvature, SolverResult, Subproblem, project_onto_balls
 from craftc._kernels import covariates as _kernel
 
 MAX_UNKNOWNS = 800  # unknowns of a dense factorisation
@@ -78,14 +78,15 @@ class Newton:
             last_decrease, last_gap, converged = 0.0, np.inf, False
             for _ in range(_NEWTON_STEPS):
                 if factor is None:
-                    if hessian is None:
-                        hessian = datafit.hessian(X, point)
-                    system = hessian.copy()
+                    if hessian is None or hessian.outdated(point):
+                        hessian = Curvature(datafit.hessian(X, point), point.entropy)
+                    hessian.factors += 1
+                    system = hessian.matrix.copy()
                     system[np.diag_indices(len(system))] += np.repeat(weight[:, 0], datafit.q)
                     _kernel.newton_terms(
                         theta[:m], edge, r, sigma, dual, projected, fused, np.zeros_like(gradient), system
                     )
-                    factor = cholesky(system, datafit.max_curvature(X))
+                    factor = cholesky(system, coarsening.max_curvature)
                     steps += 1
                 direction = -lapack.dpotrs(factor, gradient.ravel(), lower=1)[0].reshape(gradient.shape)
                 decrease = -float((gradient * direction).sum())
@@ -107,12 +108,12 @@ class Newton:
                     factor = hessian = None
                     break
                 theta, value, gradient, point = trial, new, new_gradient, new_point
-                # keep the old factor while steps converge fast with it, and the Hessian of the data fit for
-                # the next penalty
+                # keep the old factor while steps converge fast with it; where they do not, edges have mostly
+                # reached or left their balls, and the Hessian of the data fit is the same
                 if t < 1.0 or decrease > (
                     _MIN_DECREASE * last_decrease if last_decrease else _NEAR * abs(value)
                 ):
-                    factor = hessian = None
+                    factor = None
                 last_decrease = decrease
             dual[:] = projected
             if steps >= max_steps or (converged and subproblem.edge_gap(theta, dual) <= goal):

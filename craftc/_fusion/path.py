@@ -15,7 +15,15 @@ from craftc._fusion.datafits import Datafit, Evaluation, Matrix
 from craftc._fusion.graph import Graph, components, differences, lengths, with_zero_node, zero_node_last
 from craftc._fusion.newton import Newton
 from craftc._fusion.paper_admm import PaperAdmm
-from craftc._fusion.problem import Coarsening, Solver, SolverResult, Subproblem, node_gap, project_onto_balls
+from craftc._fusion.problem import (
+    Coarsening,
+    Solver,
+    SolverResult,
+    Subproblem,
+    node_gap,
+    outside_balls,
+    project_onto_balls,
+)
 from craftc._kernels import covariates as _kernel
 
 _ROUNDS = 60  # most splits at one penalty
@@ -38,6 +46,11 @@ class Optimum(NamedTuple):
     objective: float
     dual_bound: float
     objective_floor: float  # smallest bound that a gap is relative to
+
+    @property
+    def gap(self) -> float:
+        """Duality gap."""
+        return max(self.objective - self.dual_bound, 0.0)
 
     @property
     def relative_gap(self) -> float:
@@ -115,6 +128,7 @@ class RegularizationPath:
         self.coefficient_scale = self.datafit.coefficient_scale(self.X)
         self.objective_floor = self.datafit.objective_floor
         self.nu = np.inf
+        self._last: Optimum | None = None
         # penalty, coefficients and partition of the optimum before the last
         self._previous: tuple[float, Floats, Labels] | None = None
 
@@ -134,7 +148,23 @@ class RegularizationPath:
         """The optimum at a penalty no larger than the last one."""
         if nu == 0.0 and not self.graph.group_lasso_edges.all():
             self._remove_fusion_edges()
+            self._last = None
         radius = self.graph.radius(nu)
+        if self._last is not None and self._holds(self._last, radius):
+            self._last = self._last._replace(nu=nu)
+        else:
+            self._last = self._optimum(nu, radius)
+        return self._last
+
+    def _holds(self, optimum: Optimum, radius: Floats) -> bool:
+        """Whether the last optimum and its certificate hold with these radii, too: no edge joins two
+        clusters, and the flows inside clusters fit.
+        """
+        if not self._solver.on_clusters or len(self.coarsening.between):
+            return False
+        return optimum.relative_gap <= self.tol and not outside_balls(self.dual, radius).any()
+
+    def _optimum(self, nu: float, radius: Floats) -> Optimum:
         if not self._solver.on_clusters:
             self._refine(np.arange(self.graph.d + 1, dtype=np.int32))
         if np.isfinite(self.nu):
@@ -163,10 +193,10 @@ class RegularizationPath:
         if isinstance(self._solver, PaperAdmm):
             return self._flagged(found.fused, radius, bound)
         optimum = Optimum(nu, self.label, self.theta, objective, bound, self.objective_floor)
-        merged = self._merge_test(found.fused, radius, optimum)
+        merged: tuple[Optimum, Flags] | None = optimum, found.fused
         while merged is not None:
-            optimum, fused = merged
-            merged = self._merge_test(fused, radius, optimum)
+            optimum, fused, gap = self._more_exact(*merged, radius)
+            merged = self._merge_test(fused, radius, optimum, gap)
         return optimum
 
     def _remove_fusion_edges(self) -> None:
@@ -195,15 +225,51 @@ class RegularizationPath:
         objective = self._objective(point, self._subproblem(radius, _SHARE))
         return Optimum(self.nu, self.label, self.theta, objective, bound, self.objective_floor)
 
-    def _merge_test(self, fused: Flags, radius: Floats, optimum: Optimum) -> tuple[Optimum, Flags] | None:
-        """Merge clusters that are close or whose edges stayed fused, if that does not raise the objective."""
-        coarsening = self.coarsening
-        apart = lengths(differences(self.theta[: coarsening.m], coarsening.edge))
+    def _more_exact(self, optimum: Optimum, fused: Flags, radius: Floats) -> tuple[Optimum, Flags, float]:
+        """The optimum, the edges between its clusters that stayed fused, and its gap as an optimum on these
+        clusters; more exact where clusters may be one.
+
+        A few Newton steps with the last factor are cheaper than a merge that is rejected.
+        """
+        gap, coarsening = optimum.gap, self.coarsening
+        if not (self._bounds_merges and self._certified.newton.fits(self._subproblem(radius, _SHARE))):
+            return optimum, fused, gap
+        if not (self._apart() <= self._possible(gap)).any():
+            return optimum, fused, gap
+        dual = self.dual.copy()
+        found, subproblem = self._solve(self._certified, radius, _EXACT * _SHARE)
+        objective = self._objective(found.point, subproblem)
+        if not objective <= optimum.objective:  # scales differ widely: the rest is rounding
+            self.theta, self.dual = optimum.theta, dual
+            return optimum, fused, gap
+        optimum = optimum._replace(theta=self.theta, objective=objective)
+        gradient = self.datafit.gradient(coarsening.X, found.point)
+        sums = coarsening.node_sums(found.dual)
+        return optimum, found.fused, subproblem.gap(gradient, sums, self.theta, found.dual)
+
+    @property
+    def _bounds_merges(self) -> bool:
+        """Whether a gap bounds the distance of an optimum on clusters: J - J* >= ridge |B - B*|^2."""
+        return self._solver.on_clusters and self.ridge > 0
+
+    def _apart(self) -> Floats:
+        """Distances of the clusters that edges join."""
+        return lengths(differences(self.theta[: self.coarsening.m], self.coarsening.edge))
+
+    def _possible(self, gap: float) -> float:
+        """Clusters farther apart than this are not one at the optimum."""
+        return float(np.sqrt(2.0 * gap / self.ridge))
+
+    def _merge_test(
+        self, fused: Flags, radius: Floats, optimum: Optimum, gap: float
+    ) -> tuple[Optimum, Flags] | None:
+        """Merge clusters that are close or whose edges stayed fused, if that does not raise the objective;
+        `gap` of the optimum on its clusters.
+        """
+        coarsening, apart = self.coarsening, self._apart()
         size = max(float(np.abs(self.theta[: coarsening.m]).max(initial=0.0)), self.coefficient_scale)
-        gap = max(optimum.objective - optimum.dual_bound, 0.0)
-        # J - J* >= ridge |B - B*|^2: columns farther apart than this are not one at the optimum
         if self.ridge > 0:
-            possible = float(np.sqrt(2.0 * gap / self.ridge))
+            possible = self._possible(gap)
         else:
             possible = float(np.sqrt(size**2 * gap / max(optimum.objective, self.objective_floor)))
         near = (apart <= _CLOSE * size) | (fused > 0)
@@ -215,18 +281,19 @@ class RegularizationPath:
         for joined in candidates:
             group, count = _kernel.components(coarsening.m + 1, coarsening.edge, joined.astype(np.uint8))
             if count <= coarsening.m and not np.array_equal(group, rejected):
-                merged = self._merged(zero_node_last(group), radius, optimum)
+                merged = self._merged(zero_node_last(group), radius, optimum, gap)
                 if merged is not None:
                     return merged
                 rejected = group
         return None
 
-    def _merged(self, group: Labels, radius: Floats, optimum: Optimum) -> tuple[Optimum, Flags] | None:
+    def _merged(
+        self, group: Labels, radius: Floats, optimum: Optimum, gap: float
+    ) -> tuple[Optimum, Flags] | None:
         """The optimum on groups of clusters, or on parts of groups that flows hold together, if as good."""
         floor, n_clusters = self.objective_floor, int(self.label[-1])
         slack = 2.0 * _EXACT * _SHARE * self.tol * max(abs(optimum.objective), floor)
-        gap = max(optimum.objective - optimum.dual_bound, 0.0)
-        bounded = self._solver.on_clusters and self.ridge > 0
+        bounded = self._bounds_merges
         # J - J* >= ridge |B - B*|^2 bounds the distance of the optimum from an equally good one on groups
         if bounded and self._distance(group) > 2.0 * np.sqrt((gap + slack) / self.ridge):
             return None

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from craftc._common.typing import Flags, Floats, Labels
+from craftc._common.typing import Bits, Flags, Floats, Labels
 from craftc._fusion.aggregates import Aggregates
 from craftc._fusion.datafits import Datafit, Evaluation, Matrix
 from craftc._fusion.graph import Graph, differences, lengths
+
+_CHANGED = 0.05  # change of the entropy, relative, from which the data fit has another Hessian
+_FACTORS = 4  # most factorisations with one Hessian of the data fit
+
+
+@dataclass
+class Curvature:
+    """The Hessian of a data fit at a point of this entropy, kept for other points."""
+
+    matrix: Floats  # ((m + 1) q, (m + 1) q)
+    entropy: float
+    factors: int = 0  # factorisations with it
+
+    def outdated(self, point: Evaluation) -> bool:
+        """Whether the Hessian at a point is probably another."""
+        changed = abs(point.entropy - self.entropy) > _CHANGED * abs(self.entropy)
+        return changed or self.factors >= _FACTORS
 
 
 class Coarsening:
@@ -41,10 +59,15 @@ class Coarsening:
         self.node, self.first_node = order.astype(np.int32), np.append(first, graph.d).astype(np.intp)
         self.inner_edge = np.ascontiguousarray(graph.edge[self.inside])
         # Newton's method keeps these from one penalty to the next
-        self.hessian: Floats | None = None
+        self.hessian: Curvature | None = None
         self.factor: Floats | None = None
         self.sigma_scale = 1.0
         self._aggregates: Aggregates | None = None
+
+    @cached_property
+    def max_curvature(self) -> float:
+        """That of the data fit on the sums of columns."""
+        return self.datafit.max_curvature(self.X)
 
     def aggregates(self, radius: Floats) -> Aggregates:
         """Aggregates of the nodes inside large clusters, for edges inside clusters of these radii."""
@@ -53,7 +76,7 @@ class Coarsening:
             self._aggregates = Aggregates.of(self.inner_edge, radius, self.label, self.first_node)
         return self._aggregates
 
-    def merged_hessian(self, group: Labels) -> Floats | None:
+    def merged_hessian(self, group: Labels) -> Curvature | None:
         """The Hessian of the data fit for groups of clusters: sums of blocks; None if not known."""
         if self.hessian is None:
             return None
@@ -64,14 +87,15 @@ class Coarsening:
         first = np.append(first[:m], self.m)
         entries = np.arange(q)
         kept = (first[:, None] * q + entries).ravel()
-        out = self.hessian[:, kept]
+        matrix = self.hessian.matrix
+        out = matrix[:, kept]
         rest = [i for i in np.setdiff1d(np.arange(self.m), first) if group[i] < m]
         for i in rest:
-            out[:, place[i] * q + entries] += self.hessian[:, i * q + entries]
+            out[:, place[i] * q + entries] += matrix[:, i * q + entries]
         rows = out[kept]
         for i in rest:
             rows[place[i] * q + entries] += out[i * q + entries]
-        return np.asarray(rows)
+        return Curvature(rows, self.hessian.entropy)
 
     def radius(self, radius: Floats) -> Floats:
         """Radii of the edges between clusters: sums of the radii of the graph's edges that they merge."""
@@ -82,6 +106,13 @@ class Coarsening:
         out = np.zeros((len(self.edge), dual.shape[1]))
         np.add.at(out, self.merged, self.sign * dual[self.between])
         return out
+
+    def node_sums(self, dual: Floats) -> Floats:
+        """(m, q) signed sums of dual variables of the edges between clusters, at every cluster."""
+        out = np.zeros((self.m + 1, dual.shape[1]))
+        np.add.at(out, self.edge[:, 0], dual)
+        np.subtract.at(out, self.edge[:, 1], dual)
+        return out[:-1]
 
     def spread(self, coarse: Floats, radius: Floats, dual: Floats) -> None:
         """The inverse of `gather`: each of the graph's edges between clusters gets its share by radius."""
@@ -132,6 +163,14 @@ class Subproblem:
         size, m = self.coarsening.size, self.coarsening.m
         return node_gap(residual[:m], theta[:m], self.ridge, size, self.coefficient_scale)
 
+    def gap(self, gradient: Floats, sums: Floats, theta: Floats, dual: Floats) -> float:
+        """Duality gap at theta with the best intercept, where the data fit has this gradient and the dual
+        variables these sums at the nodes.
+        """
+        residual = gradient + self.weight * theta
+        residual[:-1] += sums
+        return self.edge_gap(theta, dual) + self.node_gap(residual, theta)
+
     def edge_gap(self, theta: Floats, dual: Floats) -> float:
         """The edges' part of the duality gap: penalty less the inner product with the dual variables."""
         apart = differences(theta[: self.coarsening.m], self.coarsening.edge)
@@ -149,11 +188,16 @@ def node_gap(residual: Floats, theta: Floats, ridge: float, size: Floats, coeffi
     return 2.0 * float(np.sqrt((residual**2).sum())) * length
 
 
+def outside_balls(dual: Floats, radius: Floats) -> Bits:
+    """Which dual variables are outside their balls."""
+    return lengths(dual) > radius
+
+
 def project_onto_balls(dual: Floats, radius: Floats) -> None:
     """Shrink the dual variables that are outside their balls, in place."""
-    norm = lengths(dual)
-    outside = norm > radius
-    dual[outside] *= (radius[outside] / norm[outside])[:, None]
+    outside = outside_balls(dual, radius)
+    if outside.any():
+        dual[outside] *= (radius[outside] / lengths(dual[outside]))[:, None]
 
 
 class SolverResult(NamedTuple):

@@ -7,6 +7,7 @@ _Positions = NDArray[np.intp]
 
 TILE: int
 
+def softmax(logits: _Floats, y: _Integers32, weight: _Floats | None = None) -> tuple[float, float]: ...
 def evaluate(
     first: _Positions,
     column: _Integers32,

@@ -274,8 +274,7 @@ class ConvexCovariateClustering(
             optima = follow(
                 path, penalties, partial(self._ends, graph.d), verbose=self.verbose, estimator=self
             )
-            # clusters of every optimum by first appearance, the zero node's cluster last
-            parts = [zero_node_last(canonical(optimum.label)) for optimum in optima]
+            parts = _parts(optima)
             scores, fit = np.full(1, np.nan), None
             if len(penalties) > 1:
                 scores, fit = self._scores(covariates, datafit, parts)
@@ -311,7 +310,7 @@ class ConvexCovariateClustering(
         optima = follow(
             path, gammas, lambda counts: False, verbose=self.verbose, estimator=self, name="sparsity"
         )
-        parts = [zero_node_last(canonical(optimum.label)) for optimum in optima]
+        parts = _parts(optima)
         counts = np.array([int(part[-1]) for part in parts])
         if not counts.any():
             raise ValueError(
@@ -499,6 +498,18 @@ class ConvexCovariateClustering(
     def _check_parameters(self) -> None:
         check_parameters(self)
         effective_n_threads(self.n_threads)
+
+
+def _parts(optima: list[Optimum]) -> list[Labels]:
+    """(d + 1,) clusters of every optimum by first appearance, the zero node's cluster last.
+
+    Consecutive optima on the same partition share its labels, and then their clusters.
+    """
+    parts: list[Labels] = []
+    for k, optimum in enumerate(optima):
+        same = k > 0 and optimum.label is optima[k - 1].label
+        parts.append(parts[-1] if same else zero_node_last(canonical(optimum.label)))
+    return parts
 
 
 def _among_all(label: Labels, selected: Bits) -> Labels:

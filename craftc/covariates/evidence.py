@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.linalg import cho_solve
+from scipy.linalg import lapack
 from sklearn.model_selection import StratifiedKFold
 
 from craftc._common.threads import parallel_map, threads_for
@@ -48,6 +48,7 @@ def map_fit(
         return point.value + 0.5 * float((weight * theta**2).sum()), point
 
     value, point = objective(theta)
+    max_curvature = datafit.max_curvature(X)
     factor, last_decrease, inexact = None, np.inf, theta.size > _LARGE
     for _ in range(_STEPS):
         gradient = datafit.gradient(X, point) + weight * theta
@@ -59,9 +60,9 @@ def map_fit(
             hessian = datafit.hessian(X, point)
             extra = np.repeat(weight[:, 0], datafit.q) + 1e-12 * hessian.diagonal().max()
             hessian[np.diag_indices(len(hessian))] += extra
-            factor = cholesky(hessian, datafit.max_curvature(X))
+            factor = cholesky(hessian, max_curvature)
         if factor is not None:
-            direction = -cho_solve((factor, True), gradient.ravel()).reshape(theta.shape)
+            direction = -lapack.dpotrs(factor, gradient.ravel(), lower=1)[0].reshape(theta.shape)
         decrease = -float((gradient * direction).sum())
         # an inexact step leaves about _INNER^2 of the decrease that it predicts
         last = decrease <= (tol / _INNER**2 if inexact else tol) * max(value, 1e-12)
@@ -126,10 +127,12 @@ def sigma_by_folds(X: Matrix, y: Ints, c: int, n_threads: int = 1, weight: Float
         (training, weight), (test, test_weight) = fold
         datafit, theta = Multinomial(y[training], c, weight=weight), None
         left_out = Multinomial(y[test], c, weight=test_weight)
-        out = np.empty(len(SIGMAS))
+        rows, new_rows, out, before = X[training], X[test], np.empty(len(SIGMAS)), None
         for k, sigma in enumerate(SIGMAS):
-            theta = map_fit(X[training], datafit, sigma, theta, _FOLD_TOL).theta
-            proba = left_out.at(X[test], theta).proba
+            # of separated classes the coefficients grow with ln sigma
+            start = theta if theta is None or before is None else theta + (theta - before)
+            before, theta = theta, map_fit(rows, datafit, sigma, start, _FOLD_TOL).theta
+            proba = left_out.at(new_rows, theta).proba
             own = proba[left_out.row, left_out.y]
             out[k] = float(left_out.weighted(np.log(np.maximum(own, 1e-300))).sum())
         return out

@@ -1,5 +1,5 @@
-/* Rows of the multinomial loss on a sparse table. Numbers of the classes are padded to whole vectors of
- * MN_TILE. */
+/* Rows of the multinomial loss on a sparse table, whose numbers of the classes are padded to whole vectors of
+ * MN_TILE, and softmax of a table of logits. */
 #ifndef CRAFTC_MULTINOMIAL_H
 #define CRAFTC_MULTINOMIAL_H
 
@@ -21,6 +21,13 @@ typedef struct {
     const int32_t *y;           /* (n) */
     double *proba;              /* (n, c) */
 } mn_rows;
+
+typedef struct {
+    ptrdiff_t n, c;             /* rows, classes */
+    double *z;                  /* (c, n) logits; out: probabilities */
+    const int32_t *y;           /* (n) */
+    const double *weight;       /* (n) of the rows; NULL: 1 */
+} mn_logits;
 
 #define LEAVES "fusion/_multinomial_rows.h"
 #include "common/_lanes.h"
@@ -47,6 +54,13 @@ static inline void mn_hessian(const mn_rows *t, ptrdiff_t start, ptrdiff_t stop,
 static inline void mn_variances(const mn_rows *t, ptrdiff_t start, ptrdiff_t stop, double *row, double *sums)
 {
     SIMD_DISPATCH(mn_variances, (t, start, stop, row, sums));
+}
+
+/* Probabilities from logits; out[0] = -sum ln p(y), out[1] = the sum of their entropies, times the weights.
+ * tile: (c, MN_TILE) work */
+static inline void mn_softmax(const mn_logits *t, double *tile, double *out)
+{
+    SIMD_DISPATCH(mn_softmax, (t, tile, out));
 }
 
 #endif

@@ -1,5 +1,6 @@
 /* One clone of the leaves of _multinomial.h, included once per instruction set by _lanes.h. The lanes are
- * classes. Sums over them go in MN_TILE parts: no order of additions depends on the width of a vector. */
+ * classes, of mn_softmax rows. Sums over them go in MN_TILE parts: no order of additions depends on the width
+ * of a vector. */
 
 #define VECTORS (MN_TILE / W)
 #define AT(pointer) (*(LANE *)(pointer))
@@ -8,6 +9,9 @@
 #define LANE_EXP THIS(mn_exp)
 #include "common/_lane_exp.h"
 #undef LANE_EXP
+#define LANE_LOG THIS(mn_log)
+#include "common/_lane_log.h"
+#undef LANE_LOG
 
 /* row (w) = x beta, for `some` vectors from number a on */
 TARGET ALWAYS_INLINE void THIS(mn_gather_some)(const mn_rows *t, ptrdiff_t s, ptrdiff_t a, const int some,
@@ -160,6 +164,61 @@ TARGET static void THIS(mn_variances)(const mn_rows *t, ptrdiff_t start, ptrdiff
             AT(row + a) = FROM(row + a) * (ALL(LANE, 1.0) - FROM(row + a));
         THIS(mn_scatter)(t, s, row, sums);
     }
+}
+
+/* MN_TILE rows, whose classes are `stride` apart; value, entropy (MN_TILE) += theirs, times the weights */
+TARGET static inline void THIS(mn_softmax_tile)(ptrdiff_t c, double *z, ptrdiff_t stride, const int32_t *y,
+                                                const double *weight, double *value, double *entropy)
+{
+    for (int v = 0; v < VECTORS; v++, z += W, y += W, weight += W, value += W, entropy += W) {
+        double own[W];
+        LANE largest = FROM(z), total = ALL(LANE, 0.0), mean = total;
+        for (int k = 0; k < W; k++)
+            own[k] = z[y[k] * stride + k];
+        for (ptrdiff_t a = 1; a < c; a++)
+            largest = LARGER(FROM(z + a * stride), largest);
+        for (ptrdiff_t a = 0; a < c; a++) {
+            /* as in mn_evaluate */
+            const LANE below = LARGER(ALL(LANE, -700.0), FROM(z + a * stride) - largest);
+            const LANE p = THIS(mn_exp)(below);
+            total += p;
+            mean += p * below;
+            AT(z + a * stride) = p;
+        }
+        /* the logarithm of what is no number is one */
+        const LANE log_total = THIS(mn_log)(total) + 0.0 * total, inverse = 1.0 / total;
+        for (ptrdiff_t a = 0; a < c; a++)
+            AT(z + a * stride) *= inverse;
+        AT(value) += FROM(weight) * (log_total - (FROM(own) - largest));
+        AT(entropy) += FROM(weight) * (log_total - inverse * mean);
+    }
+}
+
+TARGET static void THIS(mn_softmax)(const mn_logits *t, double *tile, double *out)
+{
+    const ptrdiff_t n = t->n, c = t->c, whole = n - n % MN_TILE, rest = n - whole;
+    double weight[MN_TILE], value[MN_TILE] = {0.0}, entropy[MN_TILE] = {0.0};
+    int32_t y[MN_TILE];
+    for (int k = 0; k < MN_TILE; k++)
+        weight[k] = 1.0;
+    for (ptrdiff_t s = 0; s < whole; s += MN_TILE)
+        THIS(mn_softmax_tile)(c, t->z + s, n, t->y + s, t->weight ? t->weight + s : weight, value, entropy);
+    if (rest) {
+        /* copies of the last row, of weight 0, fill the tile */
+        for (ptrdiff_t k = 0; k < MN_TILE; k++) {
+            const ptrdiff_t s = whole + (k < rest ? k : rest - 1);
+            for (ptrdiff_t a = 0; a < c; a++)
+                tile[a * MN_TILE + k] = t->z[a * n + s];
+            y[k] = t->y[s];
+            weight[k] = k < rest ? t->weight ? t->weight[s] : 1.0 : 0.0;
+        }
+        THIS(mn_softmax_tile)(c, tile, MN_TILE, y, weight, value, entropy);
+        for (ptrdiff_t k = 0; k < rest; k++)
+            for (ptrdiff_t a = 0; a < c; a++)
+                t->z[a * n + whole + k] = tile[a * MN_TILE + k];
+    }
+    out[0] = simd_total(value);
+    out[1] = simd_total(entropy);
 }
 
 #undef VECTORS

@@ -1,5 +1,5 @@
-"""Kernels of the multinomial loss on a sparse table: value and probabilities, gradient, products with the
-Hessian, its diagonal.
+"""Kernels of the multinomial loss: softmax of a table of logits; on a sparse table value and probabilities,
+gradient, products with the Hessian, its diagonal.
 
 Coefficients have one number for every class, padded with zeros to a multiple of :data:`TILE`. Sums over rows
 belong to fixed blocks and are added in their order.
@@ -34,6 +34,14 @@ cdef extern from "fusion/_multinomial.h":
     void mn_variances(const mn_rows *t, Py_ssize_t start, Py_ssize_t stop, double *row,
                       double *sums) noexcept nogil
 
+    ctypedef struct mn_logits:
+        Py_ssize_t n, c
+        double *z
+        const int32_t *y
+        const double *weight
+
+    void mn_softmax(const mn_logits *t, double *tile, double *out) noexcept nogil
+
 TILE = MN_TILE
 
 ctypedef void (*mn_pass)(const mn_rows *t, Py_ssize_t start, Py_ssize_t stop, double *row,
@@ -57,6 +65,36 @@ cdef int set_rows(mn_rows *t, const Py_ssize_t[::1] first, const int32_t[::1] co
     if proba.shape[0] > 0:
         t.proba = <double *> &proba[0, 0]
     return 0
+
+
+def softmax(
+    double[:, ::1] logits not None,         # IN/OUT (c, n) logits; then probabilities
+    const int32_t[::1] y not None,          # IN  (n,) classes
+    const double[::1] weight=None,          # IN  (n,) weights of the rows; None: 1
+) -> tuple[float, float]:
+    """Probabilities in place of their logits, of a table with few classes.
+
+    Returns
+    -------
+    tuple of float
+        The loss -sum ln p(y), and the sum of the entropies of the probabilities.
+    """
+    cdef mn_logits t
+    cdef double[2] out
+    t.c, t.n, t.weight = logits.shape[0], logits.shape[1], NULL
+    check(t.c > 0, "logits")
+    check(y.shape[0] == t.n, "y")
+    check_indices(y, 0, t.c, "classes")
+    check(weight is None or weight.shape[0] == t.n, "weight")
+    if t.n == 0:
+        return 0.0, 0.0
+    t.z, t.y = &logits[0, 0], &y[0]
+    if weight is not None:
+        t.weight = &weight[0]
+    cdef double[:, ::1] tile = np.empty((t.c, MN_TILE))
+    with nogil:
+        mn_softmax(&t, &tile[0, 0], out)
+    return out[0], out[1]
 
 
 def evaluate(

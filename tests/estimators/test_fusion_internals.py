@@ -19,7 +19,7 @@ from craftc._fusion.datafits import Multinomial
 from craftc._fusion.graph import Graph, edges_of, lengths, with_zero_node
 from craftc._fusion.newton import Newton
 from craftc._fusion.path import RegularizationPath
-from craftc._fusion.problem import Coarsening, Subproblem
+from craftc._fusion.problem import Coarsening, Curvature, Subproblem
 from craftc.covariates import knn_similarity
 
 
@@ -133,10 +133,11 @@ def test_the_hessian_of_merged_clusters(c, to_zero):
     coarse = Coarsening(X, datafit, graph, group)
     theta = rng.normal(size=(coarse.m + 1, c - 1))
     point = datafit.at(coarse.X, theta)
-    fine.hessian = datafit.hessian(fine.X, point)
-    np.testing.assert_allclose(
-        fine.merged_hessian(group), datafit.hessian(coarse.X, point), rtol=1e-12, atol=1e-12
-    )
+    fine.hessian = Curvature(datafit.hessian(fine.X, point), point.entropy)
+    merged = fine.merged_hessian(group)
+    np.testing.assert_allclose(merged.matrix, datafit.hessian(coarse.X, point), rtol=1e-12, atol=1e-12)
+    assert not merged.outdated(point)
+    assert merged.outdated(datafit.at(coarse.X, 0.8 * theta))
 
 
 @pytest.mark.parametrize("width", [3, 70, 131])
@@ -187,6 +188,43 @@ def path_of_pairs(nu, ridge=0.1, tol=1e-6):
     return path, path.step(nu)
 
 
+def test_an_optimum_is_found_once_while_it_holds(monkeypatch):
+    """Before a cluster comes apart, larger and smaller penalties have one optimum and one certificate."""
+    path, first = path_of_pairs(1e6)
+    calls, certify = [], RegularizationPath._certify
+    monkeypatch.setattr(
+        RegularizationPath,
+        "_certify",
+        lambda self, *args, **kw: calls.append(0) or certify(self, *args, **kw),
+    )
+    optima = [path.step(1e6 * 0.5**k) for k in range(1, 30)]
+    constant = [optimum for optimum in optima if optimum.n_clusters == 1]
+    assert len(constant) > 10
+    assert len(calls) < len(optima)
+    for optimum in optima:
+        alone = path_of_pairs(optimum.nu)[1]
+        assert optimum.n_clusters == alone.n_clusters
+        assert optimum.objective == pytest.approx(alone.objective, rel=1e-6)
+        assert optimum.relative_gap <= 1e-6
+    assert {optimum.objective for optimum in constant} == {first.objective}
+
+
+def test_clusters_that_are_surely_apart_are_not_tried_as_one(monkeypatch):
+    """The gap of the optimum bounds the distance of columns that may be one; that of the optimum on its
+    clusters, made smaller, excludes most of them without a fit.
+    """
+    tried = []
+    path, _ = path_of_pairs(1e6, tol=1e-4)
+    coarsen = RegularizationPath._coarsen
+    monkeypatch.setattr(
+        RegularizationPath, "_coarsen", lambda self, group: tried.append(0) or coarsen(self, group)
+    )
+    optima = [path.step(60.0 * 0.97**k) for k in range(200)]
+    assert optima[-1].n_clusters > 3
+    assert max(optimum.relative_gap for optimum in optima) <= 1e-4
+    assert len(tried) <= 10, len(tried)
+
+
 def test_a_saturated_edge_without_a_difference_is_not_cut():
     """At the optimum all edges of a cluster may be saturated, though only some of its nodes part."""
     path, _ = path_of_pairs(1e6)
@@ -210,7 +248,7 @@ def test_merges_farther_away_than_optima_can_be_are_not_tried(monkeypatch):
         np.sqrt(2.0 * (path.theta[2] ** 2).sum())
     )
     monkeypatch.setattr(path, "_solve", None)  # nothing is solved
-    assert path._merged(group, radius, optimum) is None
+    assert path._merged(group, radius, optimum, optimum.gap) is None
     assert path.label.tolist() == [0, 0, 1, 1, 2, 2, 3]
 
 
@@ -230,13 +268,14 @@ def test_parts_of_a_group_that_flows_hold_together_are_merged(first_order, monke
         return bound, finer.pop() if finer else split
 
     monkeypatch.setattr(path, "_certify", first_split)
-    merged, _ = path._merged(np.array([0, 0, 1, 1, 2, 2, 3], np.int32), radius, optimum)
+    group = np.array([0, 0, 1, 1, 2, 2, 3], np.int32)
+    merged, _ = path._merged(group, radius, optimum, optimum.gap)
     assert merged.label.tolist() == path.label.tolist() == [0, 0, 1, 1, 2, 3, 4]
     assert merged.objective <= objective * (1.0 + 1e-9)
     # a group that nothing holds together changes nothing
     kept = path.label, path.theta.copy()
     finer.append(path.label)
-    assert path._merged(np.array([0, 1, 2, 2, 3], np.int32), radius, merged) is None
+    assert path._merged(np.array([0, 1, 2, 2, 3], np.int32), radius, merged, merged.gap) is None
     np.testing.assert_array_equal(path.label, kept[0])
     np.testing.assert_array_equal(path.theta, kept[1])
 

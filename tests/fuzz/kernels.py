@@ -85,6 +85,7 @@ CHECKED = {
     "kprototypes.move_in_order": (6,),
     "mixture_split.split_gains": (2, 3),
     "moments.accumulate": (3,),
+    "multinomial.softmax": (1,),
     "multinomial.evaluate": (0, 1, 4),
     "multinomial.gradient": (0, 1, 3),
     "multinomial.hessian_product": (0, 1),

@@ -1,7 +1,8 @@
-"""The kernels of the multinomial loss on a sparse table against NumPy and the reference implementation."""
+"""The kernels of the multinomial loss against NumPy and the reference implementation."""
 
 from __future__ import annotations
 
+import hashlib
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy.special import logsumexp
 
 from craftc._fusion.datafits import Multinomial
 from craftc._kernels import multinomial as kernel
+from tests.common import assert_same_bits
 from tests.reference import covariates as ref
 
 
@@ -71,6 +73,71 @@ def test_numpy(seed, n, m, c, blocks):
     p = problem(seed, n, m, c)
     for found, right in zip(results(p, blocks), expected(p), strict=True):
         np.testing.assert_allclose(found, right, rtol=1e-12, atol=1e-12 * max(1, n))
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(0, 40),
+    c=st.integers(1, 12),
+    size=st.sampled_from([1e-3, 1.0, 1e3]),
+    weighted=st.booleans(),
+)
+def test_softmax(seed, n, c, size, weighted):
+    rng = np.random.default_rng(seed)
+    logits, y = size * rng.normal(size=(c, n)), rng.integers(c, size=n).astype(np.int32)
+    weight = rng.random(n) if weighted else None
+    out = logits.copy()
+    value, entropy = kernel.softmax(out, y, weight)
+    logp = logits - logsumexp(logits, axis=0)
+    w, proba = np.ones(n) if weight is None else weight, np.exp(logp)
+    np.testing.assert_allclose(out, proba, rtol=1e-11, atol=1e-300)
+    assert value == pytest.approx(-(w * logp[y, np.arange(n)]).sum(), rel=1e-12, abs=1e-12)
+    assert entropy == pytest.approx(-(w * proba * logp).sum(), rel=1e-9, abs=1e-12)
+
+
+def test_softmax_of_a_row_does_not_depend_on_the_others():
+    rng = np.random.default_rng(0)
+    logits, y = rng.normal(size=(4, 29)), rng.integers(4, size=29).astype(np.int32)
+    together = logits.copy()
+    kernel.softmax(together, y)
+    for s in range(29):
+        alone = logits[:, s:].copy()
+        kernel.softmax(alone, y[s:])
+        np.testing.assert_array_equal(alone, together[:, s:])
+
+
+def test_softmax_of_no_number_and_of_wrong_arguments():
+    logits, y = np.zeros((3, 11)), np.zeros(11, np.int32)
+    logits[1, 9] = np.nan
+    assert np.isnan(kernel.softmax(logits, y)).all()
+    assert np.isnan(logits[:, 9]).all()
+    assert np.isfinite(np.delete(logits, 9, axis=1)).all()
+    for wrong in (
+        (logits[:0], y),
+        (logits, y[:-1]),
+        (logits, y + 3),
+        (logits, y - 1),
+        (logits, y, np.ones(10)),
+    ):
+        with pytest.raises(ValueError, match=r"fit|needs"):
+            kernel.softmax(*wrong)
+
+
+def digest():
+    """The bits of softmax with and without weights."""
+    rng, found = np.random.default_rng(0), hashlib.sha256()
+    for c, n in ((2, 100), (4, 37), (11, 5)):
+        logits, y = 10.0 * rng.normal(size=(c, n)), rng.integers(c, size=n).astype(np.int32)
+        for weight in (None, rng.random(n)):
+            out = logits.copy()
+            sums = kernel.softmax(out, y, weight)
+            found.update(out.tobytes() + np.array(sums).tobytes())
+    return found.hexdigest()
+
+
+@pytest.mark.parametrize("instructions", ["v3", "v4"])
+def test_softmax_has_the_same_bits_for_any_instruction_set(instructions):
+    assert_same_bits(__name__, instructions)
 
 
 @pytest.mark.parametrize("n_threads", [2, 7])
