@@ -16,6 +16,16 @@ def cheapest(costs: _Floats, labels: _Integers32, least: _Floats, second: _Float
 def probabilities(
     costs: _Floats, least: _Floats, weight: _Floats, total: _Floats, spread: _Floats
 ) -> _Floats: ...
+def find_extremes(
+    labels: _Integers32,
+    rank: _Integers,
+    density: _Floats,
+    best: _Integers,
+    least: _Floats,
+    highest: float,
+    typical: _Flags,
+    unusual: _Flags,
+) -> None: ...
 def count_cells(
     X: _Array, codes: _Array, counted: _Flags, n_levels: _Positions, seen: _Integers, absent: _Integers
 ) -> None: ...

@@ -222,7 +222,7 @@ class Clusters:
 
     def background_costs(self, table: MixedTable) -> Floats:
         """(n,) cost of every row under the background, nats without (1/2) log 2 pi."""
-        return self._background_costs(table, self._shared_tables())
+        return self._table_costs(table) + self._shared_costs(table, self._shared_tables())
 
     def _shared_tables(self) -> craft_kernel.CostTables | None:
         """Cost tables of the shared distributions, relative to that of the whole table; None: the clusters
@@ -243,13 +243,17 @@ class Clusters:
             np.zeros(1),
         )
 
-    def _background_costs(self, table: MixedTable, shared: craft_kernel.CostTables | None) -> Floats:
-        out = self.background.row_costs(table.numeric, table.codes)
+    def _table_costs(self, table: MixedTable) -> Floats:
+        """(n,) cost of every row under the distribution of the whole table."""
+        return self.background.row_costs(table.numeric, table.codes)
+
+    def _shared_costs(self, table: MixedTable, shared: craft_kernel.CostTables | None) -> Floats:
+        """(n,) what every row costs under the shared distributions over that of the whole table."""
+        relative = np.zeros((len(table), 1))
         if shared is not None:
-            relative, scratch = np.empty((len(table), 1)), aligned((1, craft_kernel.scratch_size(shared)))
+            scratch = aligned((1, craft_kernel.scratch_size(shared)))
             craft_kernel.costs(table.numeric, table.codes, shared, scratch, relative)
-            out += relative[:, 0]
-        return out
+        return relative[:, 0]
 
     def assign(self, table: MixedTable, weight: Integers, labels: Labels, n_threads: int) -> int:
         """Assign every row to its cheapest cluster; returns the number of rows of weight > 0 that moved, 0
@@ -270,22 +274,22 @@ class Clusters:
     def row_costs(self, table: MixedTable) -> Floats:
         """(n, K) costs of rows, relative to the cost under the background."""
         out = np.empty((len(table), len(self.mask)))
-        for rows, costs, _ in self.costs_in_chunks(table):
+        for rows, costs, *_ in self.costs_in_chunks(table):
             out[rows] = costs
         return out
 
     def full_costs(self, table: MixedTable) -> Floats:
         """(n, K) costs of rows, those of the background included."""
         out = np.empty((len(table), len(self.mask)))
-        for rows, costs, background in self.costs_in_chunks(table, full=True):
-            np.add(costs, background[:, None], out=out[rows])
+        for rows, costs, of_table, shared in self.costs_in_chunks(table, full=True):
+            np.add(costs, (of_table + shared)[:, None], out=out[rows])
         return out
 
     def costs_in_chunks(
         self, table: MixedTable, full: bool = False
-    ) -> Iterator[tuple[slice, Floats, Floats]]:
+    ) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
         """Slices of rows, their (m, K) costs relative to the background, and with `full` their (m,) costs
-        under the background.
+        under the distribution of the whole table, and what the background costs over that.
 
         The next slice overwrites the former costs.
         """
@@ -308,7 +312,10 @@ class Clusters:
                 craft_kernel.costs(part.numeric, part.codes, tables, scratch, costs)
             else:
                 covariance_kernel.costs(part.numeric, part.codes, tables, blocks, scratch, costs)
-            yield rows, costs, self._background_costs(part, shared) if full else nothing
+            if full:
+                yield rows, costs, self._table_costs(part), self._shared_costs(part, shared)
+            else:
+                yield rows, costs, nothing, nothing
 
 
 def tilted_shares(background: Background, groups: Integers, shares: Floats) -> Floats:

@@ -7,7 +7,7 @@ import numpy as np
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from craftc._kernels._common cimport check
+from craftc._kernels._common cimport check, check_indices
 from craftc._kernels.moments cimport rows_code, rows_number, rows_of, table_rows
 
 cdef extern from "craft/_craft_rows.h" nogil:
@@ -57,6 +57,30 @@ def probabilities(
             rows_probabilities(&costs[0, 0], &least[0], &weight[0] if weight.shape[0] else NULL, n, K,
                                &room[0], &total[0], &spread[0], &size[0])
     return sizes[:K]
+
+
+def find_extremes(
+    const int32_t[::1] labels not None,     # IN  (n,)
+    const int64_t[::1] rank not None,       # IN  (n,) of the row in its cluster, the lowest first
+    const double[::1] density not None,     # IN  (n,)
+    const int64_t[::1] best not None,       # IN  (K,) rank of the typical rows of every cluster
+    const double[::1] least not None,       # IN  (K,) density that a further typical row must exceed
+    double highest,                         # density that a further unusual row must be below
+    uint8_t[::1] typical not None,          # OUT (n,) 1 for a row with a better rank or a higher density
+    uint8_t[::1] unusual not None,          # OUT (n,) 1 for a row with a lower density
+):
+    """The rows that may be typical of their clusters or unusual in the table."""
+    cdef Py_ssize_t n = labels.shape[0], i
+    cdef int32_t k
+    check(rank.shape[0] == n and density.shape[0] == n, "rank or density")
+    check(typical.shape[0] == n and unusual.shape[0] == n, "typical or unusual")
+    check(best.shape[0] == least.shape[0], "best or least")
+    check_indices(labels, 0, best.shape[0], "labels")
+    with nogil:
+        for i in range(n):
+            k = labels[i]
+            typical[i] = rank[i] < best[k] or (rank[i] == best[k] and density[i] > least[k])
+            unusual[i] = density[i] < highest
 
 
 def count_cells(

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.typing import Floats, Mask
-from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc.craft.background import Background, choose_features
 from craftc.craft.clusters import Clusters
@@ -77,9 +76,9 @@ class PaperClusters(Clusters):
             extra += self.spec.f_delta * self.mask.sum(axis=1)
         return extra
 
-    def _background_costs(self, table: MixedTable, shared: craft_kernel.CostTables | None) -> Floats:
+    def _table_costs(self, table: MixedTable) -> Floats:
         if self.spec.coherent:
-            return super()._background_costs(table, shared)
+            return super()._table_costs(table)
         return self.background.categorical_row_costs(table.codes)
 
     def _chosen(self, mask: Mask | None, effort: str, work: Floats) -> tuple[Mask, Floats, float]:

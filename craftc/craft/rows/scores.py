@@ -26,7 +26,9 @@ CLEAR_MARGIN = math.log(9.0)
 _UNCLEAR = 1 << 31  # added to the missing cells of a row that does not belong clearly to its cluster
 _STEPS = rows_kernel.STEPS  # integers to a nat or a probability of 1
 _LARGEST = 2.0**10  # nats: larger margins count as this
-_SLICE = 1 << 16  # rows of a table that one thread takes at a time
+# rows of a slice that one thread takes at a time, at least, and slices, at most: a slice begins without
+# knowing the extremes of the others
+_SLICE, _SLICES = 1 << 17, 16
 _FARTHEST = 2.0**20  # nats: log densities that are farther from 0 count as this
 
 
@@ -57,12 +59,14 @@ def row_scores(
     clusters: Clusters, table: MixedTable, *, densities: bool = True, weights: Floats | None = None
 ) -> Iterator[tuple[slice, RowScores]]:
     """Slices of the rows, and what the model says of them."""
-    for rows, costs, own in clusters.costs_in_chunks(table, full=densities):
+    for rows, costs, of_table, shared in clusters.costs_in_chunks(table, full=densities):
         labels, (least, second) = np.empty(len(costs), np.int32), np.empty((2, len(costs)))
         rows_kernel.cheapest(costs, labels, least, second)
         scores = RowScores(labels, second - least)
         if densities:
             weight = np.empty(0) if weights is None else weights[rows]
+            scores.outlier_scores = least + shared
+            own = least + (of_table + shared)
             _add_densities(scores, clusters, table.take(rows), costs, least, own, weight)
         yield rows, scores
 
@@ -76,7 +80,7 @@ def _add_densities(
     own: Floats,
     weight: Floats,
 ) -> None:
-    """What needs the mixture. `own`: costs of the rows under the background."""
+    """What needs the mixture. `own`: costs of the rows in their cheapest clusters."""
     background = clusters.background
     totals, spreads = np.empty((2, len(costs)))
     scores.sizes = rows_kernel.probabilities(costs, least, weight, totals, spreads)
@@ -87,8 +91,7 @@ def _add_densities(
     seen, absent = np.empty((2, len(costs)), np.int64)
     rows_kernel.count_cells(part.numeric, part.codes, varies, part.n_levels, seen, absent)
     equal_weights = 0.0 if clusters.spec.price is None else math.log(len(clusters.mask))
-    scores.densities = log_totals - least - own - 0.5 * math.log(2.0 * math.pi) * seen - equal_weights
-    scores.outlier_scores = least + own - background.row_costs(part.numeric, part.codes)
+    scores.densities = log_totals - own - 0.5 * math.log(2.0 * math.pi) * seen - equal_weights
     scores.absent = absent
 
 
@@ -138,11 +141,14 @@ class RowExtremes:
         """Add the rows from position `first` on; only `counted` ones, if
         given.
         """
-        rank = scores.absent + np.where(scores.margins >= CLEAR_MARGIN, 0, _UNCLEAR)
-        better = (rank < self._rank[labels]) | (
-            (rank == self._rank[labels]) & (scores.densities > self._least[labels])
+        rank = scores.absent
+        rank[scores.margins < CLEAR_MARGIN] += _UNCLEAR
+        typical, unusual = np.empty((2, len(labels)), np.uint8)
+        own = labels.astype(np.int32, copy=False)
+        rows_kernel.find_extremes(
+            own, rank, scores.densities, self._rank, self._least, self._highest, typical, unusual
         )
-        lower = scores.densities < self._highest
+        better, lower = typical.view(np.bool_), unusual.view(np.bool_)
         if counted is not None:
             better, lower = better & counted, lower & counted
         rows = np.flatnonzero(better)
@@ -325,7 +331,8 @@ class RowStatistics:
             return cls._of_slice(clusters, table.take(rows), labels[rows], own, first + rows.start)
 
         n, work = len(table), len(table) * len(clusters.mask) * len(clusters.background.usable)
-        slices = [slice(start, min(start + _SLICE, n)) for start in range(0, max(n, 1), _SLICE)]
+        size = max(_SLICE, -(-n // _SLICES))
+        slices = [slice(start, min(start + size, n)) for start in range(0, max(n, 1), size)]
         parts = parallel_map(of_slice, slices, threads_for(n_threads, work))
         whole = parts[0]
         for later in parts[1:]:

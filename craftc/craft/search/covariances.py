@@ -515,7 +515,7 @@ def without_empty_clusters(
 def soft_objective(config: FitConfig[Labels, Labels], clusters: Clusters, labels: Labels) -> float:
     """L, nats: the description length in which a row of several clusters is described by all of them."""
     table, weight, less = config.table, config.weight, 0.0
-    for rows, costs, _ in clusters.costs_in_chunks(table):
+    for rows, costs, *_ in clusters.costs_in_chunks(table):
         own = costs[np.arange(len(costs)), labels[rows]] + logsumexp(-costs, axis=1)
         less += float(own @ weight[rows] if len(weight) else own.sum())
     return clusters.objective - less * config.background.count_weight

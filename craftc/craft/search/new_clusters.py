@@ -149,11 +149,11 @@ class NewClusterSearch:
         """
         n, shares = len(self.seen), clusters.mixing_costs()
         cheapest, other, loss, cost = np.empty(n, np.int32), np.zeros(n, np.int32), np.zeros(n), np.empty(n)
-        for rows, costs, own in clusters.costs_in_chunks(self.seen, full=True):
+        for rows, costs, of_table, shared in clusters.costs_in_chunks(self.seen, full=True):
             at = np.arange(len(costs)), costs.argmin(axis=1)
             cheapest[rows] = at[1]
             costs -= shares
-            cost[rows] = costs[at[0], labels[rows]] + own - self.of_background[rows]
+            cost[rows] = costs[at[0], labels[rows]] + (of_table + shared) - self.of_background[rows]
             if costs.shape[1] > 1:
                 least = costs[at]
                 costs[at] = np.inf

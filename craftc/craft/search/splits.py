@@ -27,7 +27,7 @@ from craftc._kernels import craft_splits as splits_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc.craft.background import feature_prices, pricing_of
 from craftc.craft.rows import Candidates, Cells, ClusterRows, L, Passes, PassSpace, S
-from craftc.craft.rows.local import LocalRows, SplitRows
+from craftc.craft.rows.local import LocalCluster, LocalRows, SplitRows
 from craftc.craft.search import FitConfig
 
 _PRICED, _FREE = price_kernel.SELECTIONS["priced"], price_kernel.SELECTIONS["free"]
@@ -35,6 +35,7 @@ _LOCAL_PASSES = 10
 _MOST_CANDIDATES, _SCREENED = 256, 16  # screening starts above 256 candidates and keeps 16
 _MOST_SCREENED = 512  # at most this number of them is compared with every column
 _SPLIT_SAMPLE = 2048  # rows by which the candidates of a cluster are ranked
+_TRIAL_SAMPLE = 8192  # rows by which the best split of a long cluster is tried before all are read
 _SCREENING_SAMPLE = 256  # rows by which they are screened
 _UNIT = 2.0**8  # grid steps of a screened numeric cell to a standard deviation of the table
 _LARGEST = 2.0**15  # grid steps: cells further away are clipped
@@ -155,8 +156,8 @@ class SplitFinder(Generic[L, S]):
     ) -> list[Split]:
         """The three most promising splits of cluster k with these moments and cost.
 
-        Of a cluster of more than 16 384 rows only the most promising one: most are found on the sample of the
-        table.
+        Of a cluster of more than 16 384 rows only the most promising one, and only if it promises to pay in a
+        sample: most are found on the sample of the table.
         """
         candidates, n = Candidates.of_group(group, pricing)
         if n == 0:
@@ -170,9 +171,12 @@ class SplitFinder(Generic[L, S]):
         every_row = len(cells) == len(cluster)
         leaving, score = self._scored(group, own, cells, every_row, candidates, n, pricing)
         found = []
-        promising = three_best(score, leaving)[: 1 if len(cluster) > SAMPLE_ROWS else 3]
+        long = len(cluster) > SAMPLE_ROWS
+        promising = three_best(score, leaving)[: 1 if long else 3]
         for c in promising:
             one = candidates.one(c)
+            if long and not (at_any_price or await self._promises(group, cluster, one, pricing)):
+                continue
             moments = leaving[c] if every_row else await cluster.leaving_moments(pricing, one, self.n_threads)
             split = await self._local_passes(group, own, cluster, one, moments, _LOCAL_PASSES, pricing)
             if split is not None:
@@ -226,15 +230,10 @@ class SplitFinder(Generic[L, S]):
         if every_row:
             sides = cells.leaving_moments(pricing, candidates, n, n_threads=self.n_threads)
         else:
-            config = self.config
             sides = cells.leaving_moments(pricing, candidates, n + 1, n, self.n_threads)
-            scale_up = float(group[0]) / max(float(sides[n, 0]), 1.0)
-            shared, relative = pricing.shared, pricing.relative
-            pricing = pricing_of(config.background, config.spec, scale_up, config.total_weight)
-            pricing.shared, pricing.relative = shared, relative
-            group, whole = np.ascontiguousarray(sides[n]), np.empty(1)
-            price_kernel.price_groups(group[None], pricing, _PRICED, work[:1], self._mask[:1], whole)
-            cost, sides = float(whole[0]), sides[:n]
+            pricing = self._scaled(pricing, group, sides[n])
+            group, sides = np.ascontiguousarray(sides[n]), sides[:n]
+            cost = self._costs(group[None], pricing, _PRICED)
         score = np.empty(n)
         splits_kernel.split_scores(
             group,
@@ -248,6 +247,42 @@ class SplitFinder(Generic[L, S]):
             threads_for(self.n_threads, 20 * sides.size),
         )
         return sides, score
+
+    def _scaled(
+        self, pricing: price_kernel.Pricing, group: Integers, sample: Integers
+    ) -> price_kernel.Pricing:
+        """The prices by which a sample with these moments represents a cluster."""
+        config, scale_up = self.config, float(group[0]) / max(float(sample[0]), 1.0)
+        scaled = pricing_of(config.background, config.spec, scale_up, config.total_weight)
+        scaled.shared, scaled.relative = pricing.shared, pricing.relative
+        return scaled
+
+    def _costs(self, groups: Integers, pricing: price_kernel.Pricing, selection: int) -> float:
+        """The sum of the costs of at most two clusters."""
+        K, cost = len(groups), np.empty(len(groups))
+        price_kernel.price_groups(groups, pricing, selection, self._space.work[:K], self._mask[:K], cost)
+        return float(cost.sum())
+
+    async def _promises(
+        self,
+        group: Integers,
+        cluster: ClusterRows[Any, Any],
+        candidate: Candidates,
+        pricing: price_kernel.Pricing,
+    ) -> bool:
+        """Whether a split, after local passes in a sample of the cluster, saves there at least half of what
+        it costs. Passes fit the sample, so that they rather promise too much.
+        """
+        cells = await cluster.sample(_TRIAL_SAMPLE, self.config.seed, CraftStream.SPLIT_SAMPLE)
+        leaving, whole = cells.leaving_moments(pricing, candidate, 2, 1, self.n_threads)
+        scaled, own = self._scaled(pricing, group, whole), np.ascontiguousarray(whole)
+        sample = LocalCluster(LocalRows(cells.table, cells.weight), cells.rows, 0)
+        cost = self._costs(own[None], scaled, _PRICED)
+        split = await self._local_passes(own, cost, sample, candidate, leaving, _LOCAL_PASSES, scaled)
+        if split is None:
+            return False
+        saved = self._costs(own[None], scaled, _FREE) - self._costs(split.groups, scaled, _FREE)
+        return split.delta < saved
 
     async def _local_passes(
         self,
