@@ -36,8 +36,8 @@ def expected_failures(estimator):
         failures["check_sample_weight_equivalence_on_dense_data"] = REORDERED[name]
     if name == "KModes":
         failures |= dict.fromkeys(CLUSTERS_OF_NUMBERS, "to k-modes different numbers are unrelated levels")
-    if name == "KPrototypes":
-        failures["check_transformer_n_iter"] = "rounded, the rows are two, and two prototypes need no pass"
+    if name in ("KModes", "KPrototypes"):
+        failures["check_transformer_n_iter"] = "the first prototypes are of few different rows: no pass"
     if name == "ConvexClustering" and estimator.fusion_penalty is not None:
         failures |= dict.fromkeys(
             CLUSTERS_OF_NUMBERS, "the penalty decides, not n_clusters, which the check sets"
@@ -51,6 +51,7 @@ def expected_failures(estimator):
 
 @pytest.mark.slow_except(220)
 @pytest.mark.filterwarnings("ignore:.*fewer than n_clusters:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*which leave no residuals:UserWarning")  # constant or few rows
 @pytest.mark.filterwarnings(
     "ignore:Columns .* are near-duplicates:UserWarning"
 )  # some checks round their columns into each other

@@ -48,7 +48,11 @@ MODES = [
     if (name, mode) not in OTHER_MODES
 ]
 #: Estimators whose rows open clusters, are drawn, or go into folds one by one: two halves are not one row.
-BY_ROW = ("ConvexCovariateClustering", "DPMeans", "KModes", "KPrototypes")
+BY_ROW = {
+    *("ConvexCovariateClustering", "DPMeans", "KModes", "KPrototypes"),
+    # at a fixed price half a row saves half as much by a cluster of its own
+    *(("PaperCRAFT", mode) for mode in ("", "fixed", "free", "global", "sharing", "threshold")),
+}
 #: Methods that answer for random rows, for positions of rows, or with another fit.
 LEFT_OUT = {
     "sample",
@@ -62,7 +66,7 @@ LEFT_OUT = {
 }
 NUMBERS_OF = {"n_clusters": 2, "n": 2}
 #: Numbers in single precision, and others.
-_SINGLE, _DOUBLE = 2e-6, 1e-8
+_SINGLE, _DOUBLE = 2e-6, 5e-8
 
 
 def rows(model: Any, seed: int) -> tuple[pd.DataFrame, Any, Any]:
@@ -195,7 +199,7 @@ def test_every_statistic(name, mode):
     assert_equal(name, mode, 0, halves=False)
 
 
-@pytest.mark.parametrize(("name", "mode"), [each for each in FAST if each[0] not in BY_ROW])
+@pytest.mark.parametrize(("name", "mode"), [each for each in FAST if BY_ROW.isdisjoint((each[0], each))])
 def test_every_statistic_of_halves(name, mode):
     assert_equal(name, mode, 0, halves=True)
 
@@ -205,7 +209,7 @@ def test_every_statistic_of_halves(name, mode):
 @pytest.mark.parametrize(("name", "mode"), MODES)
 def test_every_statistic_of_further_tables(name, mode, seed):
     assert_equal(name, mode, seed, halves=False)
-    if name not in BY_ROW:
+    if BY_ROW.isdisjoint((name, (name, mode))):
         assert_equal(name, mode, seed, halves=True)
 
 

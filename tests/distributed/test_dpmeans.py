@@ -43,6 +43,7 @@ MODELS = {
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:DPMeans opened:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*which leave no residuals:UserWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
 
