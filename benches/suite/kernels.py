@@ -289,8 +289,8 @@ class Automatic:
 
 
 class Covariances:
-    """What the last step of that search calls, once more: products of columns, columns of covariances, rows
-    under covariances.
+    """What the last steps of a fit call, once more: products of columns, columns of covariances, rows under
+    covariances, the factor behind the columns.
     """
 
     params: Any = (
@@ -299,6 +299,7 @@ class Covariances:
             "craft_covariance.choose_blocks",
             "craft_covariance.assign",
             "craft_covariance.block_savings",
+            "craft_factor.fit",
         ],
     )
     param_names = ("kernel",)

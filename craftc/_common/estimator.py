@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -170,6 +170,7 @@ class MixedInput:
     """Input of numbers, categories and missing values; `missing` is a parameter of the estimator."""
 
     missing: str
+    _kept_dtypes: ClassVar[tuple[str, ...]] = ("float64", "float32")
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -177,7 +178,7 @@ class MixedInput:
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         if tags.transformer_tags is not None:
-            tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+            tags.transformer_tags.preserves_dtype = list(self._kept_dtypes)
         return tags
 
 

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, log_softmax, ndtri, softmax
 
 from craftc._common.typing import Floats, Integers
+from craftc._kernels import craft_factor as factor_kernel
 from craftc.craft.background import Background
 
 _NODES = np.linspace(-3.5, 3.5, 21)  # places of the normal distribution
@@ -34,8 +35,6 @@ _MOST_ROWS = 2048  # distinct rows that represent the table
 _MOST_LEVELS = 64  # of a column that takes part
 _PASSES, _LEAST_PASSES = 60, 22
 _PRUNED = (9, 19)  # passes after which columns are left out
-_ENOUGH, _RIDGE = 1e-4, 1e-3  # share of the gain by which a last pass raises it; of a step of Newton's method
-_FEW_STATISTICS = 4  # of columns that are stepped together
 _AXIS_STEPS, _WIDTH, _OTHER = 30, 0.5, 0.02  # of the power method; spread of the first places of a row
 
 
@@ -67,19 +66,19 @@ def one_factor(
     parameter in the table. Whether the places are separate points is asked only of a factor that saves more
     than `rival`.
     """
-    columns = [j for j in columns if background.level_widths[j] <= _MOST_LEVELS + 1]
+    columns = [j for j in columns if 2 < background.level_widths[j] <= _MOST_LEVELS + 1]  # one is missing
     if len(columns) < 2 or not len(codes):
         return OneFactor()
     rows, weight = _distinct(codes[:, columns], weight)
     scale = background.weight / float(weight.sum())
     model = _Factor(rows, weight, columns, background, h / scale)
     axis = model.axis()
-    gain = model.fit(_NODES, softmax(-0.5 * ((axis[:, None] - _NODES) / _WIDTH) ** 2, axis=1), prune=True)
+    gain = model.fit(_NODES, softmax(-0.5 * ((axis[:, None] - _NODES) / _WIDTH) ** 2, axis=1), normal=True)
     held, D = np.flatnonzero(model.held), int(background.usable.sum())
     if (q := len(held)) < 2:
         return OneFactor()
     name = math.log(D + 1) + float(gammaln(D + 1) - gammaln(q + 1) - gammaln(D - q + 1))
-    saving = scale * gain - h * float(model.parameters[held].sum()) - name
+    saving = scale * (gain - float(model.price[held].sum())) - name
     if not saving > 0.0:
         return OneFactor()
     least = (gain + (2 * k - 3) * h / scale for k in range(2, _MOST_POINTS + 1))
@@ -90,8 +89,11 @@ def one_factor(
 
 def _distinct(codes: NDArray[np.integer], weight: Floats) -> tuple[Integers, Floats]:
     """The distinct rows in the order of their levels, or a part of them, and their weights."""
-    rows, which = np.unique(codes.astype(np.int64), axis=0, return_inverse=True)
-    weights = np.bincount(which.ravel(), weight).astype(np.float64)
+    order = np.lexsort(codes.T[::-1])
+    rows = codes[order]
+    first = np.append(True, (rows[1:] != rows[:-1]).any(axis=1))
+    rows = rows[first].astype(np.int64)
+    weights: Floats = np.bincount(np.cumsum(first) - 1, weight[order]).astype(np.float64)
     rows, weights = rows[weights > 0.0], weights[weights > 0.0]
     if len(rows) > _MOST_ROWS:
         some = np.linspace(0, len(rows) - 1, _MOST_ROWS).astype(np.intp)
@@ -100,94 +102,71 @@ def _distinct(codes: NDArray[np.integer], weight: Floats) -> tuple[Integers, Flo
 
 
 class _Factor:
-    """A factor behind the columns of distinct rows (n, D) of levels, -1 or the last level where a cell is
+    """A factor behind the columns of distinct rows (n, D) of levels, the last level or -1 where a cell is
     missing.
     """
 
     def __init__(
-        self,
-        rows: Integers,
-        weight: Floats,
-        columns: Sequence[int],
-        background: Background,
-        h: float,
+        self, rows: Integers, weight: Floats, columns: Sequence[int], background: Background, h: float
     ) -> None:
-        from scipy.sparse import csr_matrix  # slow to import, and needed where there are clusters only
-
-        self.weight, self.h = weight, h
         start, tilts = background.grid.level_start, background.tilts
-        first = [int(start[j]) for j in columns]
-        widths = [int(background.level_widths[j]) - 1 for j in columns]
-        ends = np.cumsum(widths)
-        self.places = [slice(int(end) - width, int(end)) for end, width in zip(ends, widths, strict=True)]
-        row, column = np.nonzero(rows < np.array(widths))
-        level = np.array([place.start for place in self.places])[column] + rows[row, column]
         at = background.grid.p + np.array(columns, np.intp)
-        self.column_weights = background.column_weights[at]
-        cells = csr_matrix((np.ones(len(row)), (row, level)), shape=(len(rows), int(ends[-1])))
-        self.of_levels = cells.T.tocsr()
-        counts = self.of_levels @ weight
-        self.cells = cells.multiply(np.repeat(self.column_weights, widths)).tocsr()
-        self.base, self.statistics = np.full(int(ends[-1]), -np.inf), list[Floats]()
-        for place, begin, j in zip(self.places, first, columns, strict=True):
-            own = counts[place]
-            self.base[place] = np.log(np.maximum(own, 1e-300) / max(float(own.sum()), 1e-300))
-            if tilts.tilted[j]:
-                s = np.asarray(tilts.statistics)[:, begin : begin + place.stop - place.start].T
-                s = s[:, s.any(axis=0)]
-            else:
-                s = np.eye(place.stop - place.start)[:, 1:]
-            share = own / max(float(own.sum()), 1e-300)
-            centred = s - share @ s
-            self.statistics.append(centred)
+        widths = background.level_widths[list(columns)] - 1
+        self.starts = np.concatenate([[0], np.cumsum(widths)]).astype(np.intp)
+        self.places = [slice(first, first + width) for first, width in zip(self.starts, widths, strict=False)]
+        self.rows = np.where((rows >= 0) & (rows < widths), rows + self.starts[:-1], -1).astype(np.int32)
+        self.weight, self.column_weights = weight, np.ascontiguousarray(background.column_weights[at])
+        self.price = h * background.n_parameters[at] * self.column_weights
+        self.held = (self.column_weights > 0.0).astype(np.uint8)
+        counts = np.empty(int(self.starts[-1]))
+        factor_kernel.sums_of_levels(self.rows, weight, counts)
         self.counts = counts
-        self.parameters = background.n_parameters[at] * self.column_weights
-        self.held = self.column_weights > 0.0
-        self.starts, self.widths = (ends - widths).astype(np.intp), np.array(widths, np.intp)
-        self.nodes = _NODES
-        narrow = [d for d, s in enumerate(self.statistics) if s.shape[1] <= _FEW_STATISTICS]
-        self.narrow, self.wide = narrow, [d for d in range(len(columns)) if d not in narrow]
-        most = max((self.statistics[d].shape[1] for d in narrow), default=0)
-        own = [np.pad(self.statistics[d], ((0, 0), (0, most - self.statistics[d].shape[1]))) for d in narrow]
-        self.of_narrow = np.vstack(own) if narrow else np.empty((0, 0))
-        self.rows_of_narrow = np.concatenate(
-            [np.empty(0, np.intp), *(np.arange(self.places[d].start, self.places[d].stop) for d in narrow)]
-        ).astype(np.intp)
-        self.widths_of_narrow = self.widths[narrow]
-        self.starts_of_narrow = np.cumsum(self.widths_of_narrow) - self.widths_of_narrow
-        self.sizes_of_narrow = np.array([self.statistics[d].shape[1] for d in narrow])
-        self.intercepts, self.tilts, self.log_shares = self.base, self.base, self.base[:, None]
-        self.shares = self.log_shares
+        seen = np.add.reduceat(counts, self.starts[:-1])
+        self.shares = counts / np.repeat(np.maximum(seen, 1e-300), widths)
+        self.statistics: list[Floats | None] = []  # of mean 0; None: indicators of all levels but the first
+        for place, j in zip(self.places, columns, strict=True):
+            own = None
+            if tilts.tilted[j]:
+                first = int(start[j])
+                s = np.asarray(tilts.statistics)[:, first : first + place.stop - place.start].T
+                s = s[:, s.any(axis=0)]
+                own = s - self.shares[place] @ s
+            self.statistics.append(own)
+        self.log_shares = np.empty((len(counts), 0))
 
-    def fit(self, nodes: Floats, posterior: Floats, prune: bool = False, enough: float = math.inf) -> float:
+    def fit(self, nodes: Floats, places: Floats, normal: bool = False, enough: float = math.inf) -> float:
         """Nats by which the marginal likelihood of the rows exceeds that of independent columns, or as many
-        as are `enough`. With `prune` the nodes are a normal distribution, and columns may leave the factor;
+        as are `enough`. With `normal` the nodes are a normal distribution, and columns may leave the factor;
         otherwise they have weights.
 
-        `posterior` (n, nodes) are the first places of the rows.
+        `places` (n, nodes) are the first places of the rows.
         """
-        self.nodes = nodes
-        self.intercepts, self.tilts = self.base.copy(), np.zeros(len(self.base))
-        self.log_shares = np.repeat(self.base[:, None], len(nodes), axis=1)
-        self.shares = np.exp(self.log_shares)
-        prior = np.asarray(log_softmax(-0.5 * nodes**2))
-        without = float((self.cells.T @ self.weight) @ np.where(self.counts > 0, self.base, 0.0))
-        gain = -math.inf
-        for step in range(_PASSES):
-            if not prune:
-                prior = np.log(np.maximum(self.weight @ posterior / self.weight.sum(), 1e-300))
-            self._maximise(self.of_levels @ (posterior * self.weight[:, None]))
-            joint = self.cells @ self.log_shares + prior
-            most = joint.max(axis=1, keepdims=True)
-            posterior = np.exp(joint - most)
-            total = posterior.sum(axis=1, keepdims=True)
-            former, gain = gain, float(self.weight @ (most + np.log(total))[:, 0]) - without
-            if (step >= _LEAST_PASSES and gain - former <= _ENOUGH * abs(gain)) or gain > enough:
-                break
-            posterior /= total
-            if prune and step in _PRUNED:
-                self._prune(self.of_levels @ (posterior * self.weight[:, None]))
-        return gain
+        sizes = [-1 if s is None else s.shape[1] for s in self.statistics]
+        most = max(int(np.diff(self.starts).max()) - 1, *sizes, 1)
+        statistics = np.zeros((len(self.counts), most))
+        for place, s in zip(self.places, self.statistics, strict=True):
+            if s is not None:
+                statistics[place, : s.shape[1]] = s
+        self.log_shares = np.empty((len(self.counts), len(nodes)))
+        return factor_kernel.fit(
+            self.rows,
+            self.weight,
+            self.starts,
+            np.array(sizes, np.intp),
+            statistics,
+            self.column_weights,
+            self.shares,
+            self.price,
+            self.held,
+            nodes,
+            places,
+            np.asarray(log_softmax(-0.5 * nodes**2)) if normal else np.empty(0),
+            np.array(_PRUNED if normal else (), np.intp),
+            _LEAST_PASSES,
+            _PASSES,
+            enough,
+            self.log_shares,
+        )
 
     def points(self, axis: Floats, k: int, enough: float) -> float:
         """The same with k points, at first of equal weights, on the columns that are held."""
@@ -200,24 +179,24 @@ class _Factor:
         """(n,) first places of the rows: normal scores of their ranks on the axis along which the levels that
         occur together vary most (multiple correspondence analysis; a number has one score).
         """
-        loading = np.zeros(len(self.base))
-        total = float(self.weight.sum())
-        share = self.counts / total
+        total, weights = float(self.weight.sum()), np.repeat(self.column_weights, np.diff(self.starts))
+        axis, sums, loading = np.empty(len(self.rows)), np.empty(len(self.counts)), np.empty(len(self.counts))
         scores = []
         for place, s in zip(self.places, self.statistics, strict=True):
-            own = share[place]
-            if len(own) == s.shape[1] + 1 and s.shape[1] > 2:
+            own = self.counts[place] / total
+            if s is None and len(own) > 3:
                 score = (np.eye(len(own)) - own) / np.sqrt(np.maximum(own, 1.0 / total))
             else:
+                s = (np.eye(len(own)) - self.shares[place])[:, 1:] if s is None else s
                 score = s[:, :1] / math.sqrt(max(float(own @ s[:, 0] ** 2), 1e-12))
             scores.append(score)
             loading[place] = score[:, 0]
-        axis = self.cells @ loading
+        factor_kernel.sums_of_rows(self.rows, weights * loading, axis)
         for _ in range(_AXIS_STEPS):
-            sums = self.of_levels @ (axis * self.weight)
+            factor_kernel.sums_of_levels(self.rows, axis * self.weight, sums)
             for place, score in zip(self.places, scores, strict=True):
                 loading[place] = score @ (score.T @ sums[place]) / total
-            axis = self.cells @ loading
+            factor_kernel.sums_of_rows(self.rows, weights * loading, axis)
             axis -= self.weight @ axis / total
             axis /= math.sqrt(max(float(self.weight @ axis**2) / total, 1e-300))
         order = np.argsort(axis, kind="stable")
@@ -225,60 +204,3 @@ class _Factor:
         out = np.empty(len(axis))
         out[order] = ndtri((above - 0.5 * self.weight[order]) / total)
         return out
-
-    def _maximise(self, counts: Floats) -> None:
-        """One step with these (levels, nodes) expected counts: intercepts fit the counts of the levels, then
-        slopes take a step of Newton's method.
-        """
-        starts, nodes = self.starts, self.nodes
-        rows, weights = counts.sum(axis=1), np.add.reduceat(counts, starts)
-        repeated = np.repeat(weights, self.widths, axis=0)
-        expected = (self.shares * repeated).sum(axis=1)
-        free = np.repeat(self.held, self.widths) & (rows > 0.0)
-        self.intercepts[free] += np.log(rows[free] / np.maximum(expected[free], 1e-300))
-        self._follow()
-        shares, squares = self.shares, weights * nodes**2
-        expected = shares * repeated
-        residual, spread = (counts - expected) @ nodes, expected @ nodes**2
-        for d in self.wide:
-            if self.held[d]:
-                place, s = self.places[d], self.statistics[d]
-                mean = s.T @ shares[place]
-                hessian = (s.T * spread[place]) @ s - (mean * squares[d]) @ mean.T
-                hessian.flat[:: len(hessian) + 1] += _RIDGE * (1.0 + np.trace(hessian) / len(hessian))
-                self.tilts[place] += s @ np.linalg.solve(hessian, s.T @ residual[place])
-        if self.narrow:
-            self._step_of_narrow(residual, spread, squares)
-        self._follow()
-
-    def _step_of_narrow(self, residual: Floats, spread: Floats, squares: Floats) -> None:
-        """The same step for all columns of few statistics together; statistics that a column lacks are 0."""
-        s, at, starts = self.of_narrow, self.rows_of_narrow, self.starts_of_narrow
-        mean = np.add.reduceat(s[:, :, None] * self.shares[at][:, None], starts)
-        hessian = np.add.reduceat(s[:, :, None] * s[:, None] * spread[at][:, None, None], starts)
-        hessian -= (mean * squares[self.narrow][:, None]) @ mean.transpose(0, 2, 1)
-        ridge = _RIDGE * (1.0 + np.trace(hessian, axis1=1, axis2=2) / self.sizes_of_narrow)
-        hessian += ridge[:, None, None] * np.eye(s.shape[1])
-        ascent = np.add.reduceat(s * residual[at][:, None], starts)
-        ascent[~self.held[self.narrow]] = 0.0
-        step = np.linalg.solve(hessian, ascent[:, :, None])[:, :, 0]
-        self.tilts[at] += (s * np.repeat(step, self.widths_of_narrow, axis=0)).sum(axis=1)
-
-    def _follow(self) -> None:
-        """(levels, nodes) p(l | t) and its logarithm at these intercepts and slopes."""
-        logits = self.intercepts[:, None] + np.outer(self.tilts, self.nodes)
-        logits -= np.repeat(np.maximum.reduceat(logits, self.starts), self.widths, axis=0)
-        shares = np.exp(logits)
-        sums = np.repeat(np.add.reduceat(shares, self.starts), self.widths, axis=0)
-        self.shares, self.log_shares = shares / sums, logits - np.log(sums)
-
-    def _prune(self, counts: Floats) -> None:
-        """Leave out the columns whose distributions along the factor save less than their parameters cost."""
-        for d in np.flatnonzero(self.held).tolist():
-            place = self.places[d]
-            saves = float((counts[place] * (self.log_shares[place] - self.base[place, None])).sum())
-            if self.column_weights[d] * saves <= self.h * self.parameters[d]:
-                self.held[d] = False
-                self.intercepts[place], self.tilts[place] = self.base[place], 0.0
-                self.log_shares[place] = self.base[place, None]
-                self.shares[place] = np.exp(self.log_shares[place])

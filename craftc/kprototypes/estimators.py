@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from threading import Event
-from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -60,9 +60,6 @@ from craftc.table.categorical import column_mask
 from craftc.table.declared import noted_dates
 from craftc.table.frames import open_source
 from craftc.table.moments import integer_grid
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
 
 _UPDATES = ("online", "batch")
 # cells times clusters above which starts run in parallel: those of shorter tables are mostly Python code
@@ -324,6 +321,7 @@ class KModes(PrototypeClustering):
     """
 
     _mixed = False
+    _kept_dtypes = ()  # numbers are levels
 
     def __init__(
         self,
@@ -355,12 +353,6 @@ class KModes(PrototypeClustering):
         self.n_threads = n_threads
         self.n_jobs = n_jobs
         self.verbose = verbose
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        if tags.transformer_tags is not None:
-            tags.transformer_tags.preserves_dtype = []  # numbers are levels
-        return tags
 
     @all_or_nothing
     def fit(

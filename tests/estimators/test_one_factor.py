@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import log_softmax
 
 from craftc import CRAFT
+from craftc._kernels import craft_factor as factor_kernel
 from craftc.craft import one_factor
 from craftc.craft.one_factor import OneFactor
-from tests.common import random_table
+from tests.common import assert_same_bits, random_table
 from tests.estimators.test_craft_dependence import config_of
+from tests.reference import factor as reference
 
 CUTS = [-1.2, -0.4, 0.4, 1.2]
 LETTERS = np.array(list("EDCBA"))
@@ -97,19 +102,93 @@ def test_the_gain_is_that_of_the_marginal_likelihood():
     codes = np.unique(config.table.codes.astype(np.int64), axis=0)
     model = one_factor._Factor(codes, np.ones(len(codes)), range(5), config.background, 0.0)
     nodes = np.array([-1.0, 0.0, 1.0])
-    gain = model.fit(nodes, np.random.default_rng(0).dirichlet(np.ones(3), len(codes)), prune=True)
+    gain = model.fit(nodes, np.random.default_rng(0).dirichlet(np.ones(3), len(codes)), normal=True)
     prior = np.exp(-0.5 * nodes**2) / np.exp(-0.5 * nodes**2).sum()
     expected = 0.0
     for row in codes:
         alone, along = 0.0, np.ones(3)
         for level, place in zip(row, model.places, strict=True):
             if level < place.stop - place.start:
-                alone += model.base[place][level]
+                alone += np.log(model.shares[place][level])
                 along *= np.exp(model.log_shares[place][level])
         expected += np.log(prior @ along) - alone
     assert gain == pytest.approx(expected)
     for place in model.places:
         np.testing.assert_allclose(np.exp(model.log_shares[place]).sum(axis=0), 1.0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_kernel_is_its_reference(seed):
+    """Numbers and categories of several widths, missing cells, weights of rows and columns, with normal
+    places, which leave columns out, and with points.
+    """
+    rng = np.random.default_rng(seed)
+    table = random_table(n=90, p=3, q=3, seed=seed)
+    config, _ = config_of(table)
+    codes, weight = one_factor._distinct(config.table.codes, rng.integers(1, 4, 90).astype(float))
+    for nodes, normal in ((np.linspace(-2.0, 2.0, 9), True), (np.array([-0.7, 0.1, 0.8]), False)):
+        model = one_factor._Factor(codes, weight, range(6), config.background, 1.0)
+        model.column_weights[:] = rng.choice([0.5, 1.0, 2.0], 6)
+        places = rng.dirichlet(np.ones(len(nodes)), len(codes))
+        columns = [
+            (np.eye(place.stop - place.start) - model.shares[place])[:, 1:] if s is None else s
+            for place, s in zip(model.places, model.statistics, strict=True)
+        ]
+        levels = np.where(model.rows < 0, -1, model.rows - model.starts[:-1])
+        expected, held = reference.fit(
+            levels,
+            weight,
+            columns,
+            model.column_weights,
+            model.price,
+            model.held > 0,
+            nodes,
+            places,
+            log_softmax(-0.5 * nodes**2) if normal else [],
+            one_factor._PRUNED if normal else (),
+            one_factor._LEAST_PASSES,
+            one_factor._PASSES,
+        )
+        assert model.fit(nodes, places, normal=normal) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+        np.testing.assert_array_equal(model.held > 0, held)
+
+
+def digest():
+    """The bits of fits with normal places and with points."""
+    rng, found = np.random.default_rng(0), hashlib.sha256()
+    config, _ = config_of(random_table(n=90, p=3, q=3, seed=0))
+    codes, weight = one_factor._distinct(config.table.codes, rng.random(90))
+    for T, normal in ((21, True), (3, False), (8, False)):
+        model = one_factor._Factor(codes, weight, range(6), config.background, 1.0)
+        gain = model.fit(np.linspace(-2.0, 2.0, T), rng.dirichlet(np.ones(T), len(codes)), normal=normal)
+        found.update(np.array(gain).tobytes() + model.log_shares.tobytes())
+    return found.hexdigest()
+
+
+@pytest.mark.parametrize("instructions", ["v3", "v4"])
+def test_same_bits_for_any_instruction_set(instructions):
+    assert_same_bits(__name__, instructions)
+
+
+def test_the_kernel_checks_what_it_reads():
+    table = random_table(n=40, p=1, q=2, seed=3)
+    config, _ = config_of(table)
+    model = one_factor._Factor(
+        *one_factor._distinct(config.table.codes, np.ones(40)), range(3), config.background, 0.0
+    )
+    places = np.full((len(model.rows), 2), 0.5)
+    model.rows[0, 0] = len(model.counts)
+    with pytest.raises(ValueError, match="rows"):
+        model.fit(np.array([-1.0, 1.0]), places)
+    for kernel, given in (
+        (factor_kernel.sums_of_rows, model.counts),
+        (factor_kernel.sums_of_levels, model.weight),
+    ):
+        with pytest.raises(ValueError, match="rows"):
+            kernel(model.rows, given, np.empty(len(model.counts if given is model.weight else model.rows)))
+    model.rows[0, 0] = 0
+    with pytest.raises(ValueError, match="places"):
+        model.fit(np.array([-1.0, 1.0]), places[1:])
 
 
 def test_weights_equal_repeated_rows_bit_for_bit():
