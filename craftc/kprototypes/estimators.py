@@ -320,8 +320,7 @@ class KModes(PrototypeClustering):
            ['red', 'round']], dtype='<U6')
     """
 
-    _mixed = False
-    _kept_dtypes = ()  # numbers are levels
+    _mixed, _kept_dtypes = False, ()  # numbers are levels
 
     def __init__(
         self,

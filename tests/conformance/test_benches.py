@@ -51,6 +51,7 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "craft": ["kernels.Assign", "kernels.Refit"],
     "craft_covariance": ["kernels.Covariances"],
     "craft_cross_products": ["kernels.Covariances"],
+    "craft_factor": ["kernels.Covariances"],
     "craft_masks": ["kernels.Automatic"],
     "craft_merges": ["kernels.Automatic"],
     "craft_passes": ["kernels.Automatic"],
