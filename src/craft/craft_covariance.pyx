@@ -372,14 +372,7 @@ cdef class Blocks:
                 raise ValueError(f"The covariance of cluster {cluster[b]} is not positive definite.")
             _lower_inverse(&factor_[0], m, &inverse_[b, 0])
         half_log_precision = 0.5 * np.log(precision)
-        white = np.zeros((P, (B + CRAFT_PAD - 1) // CRAFT_PAD * CRAFT_PAD))
-        shared = (B > 1 and np.array_equal(cluster, np.arange(B)) and member.any()
-                  and (member == member[:1]).all() and (sigma == sigma[:1]).all())
-        if shared:
-            m = size_[0]
-            white[:m, :B] = inverse[:1, :m * m].reshape(m, m) @ packed[:, :m].T
-        self.arrays = position, size, packed, sigma, inverse, half_log, half_log_precision, white
-        self.white = doubles_in(white) if shared else NULL
+        self.arrays = position, size, packed, sigma, inverse, half_log, half_log_precision
         self.P, self.n, self.largest = P, B, int(size.max()) if B else 0
         self.columns_, self.cluster_ = _indices(columns), _indices(cluster)
         self.position, self.size = _indices(position), _indices(size)
@@ -388,6 +381,29 @@ cdef class Blocks:
         self.inside_ = doubles_in(inside)
         self.half_log_precision, self.half_log_det = doubles_in(half_log_precision), doubles_in(half_log)
         self.mean_, self.sigma, self.inverse = doubles_in(packed), doubles_in(sigma), doubles_in(inverse)
+        self.white = NULL
+        if self._is_shared():
+            m = size_[0]
+            white = np.zeros((m, (B + CRAFT_PAD - 1) // CRAFT_PAD * CRAFT_PAD))
+            white[:, :B] = inverse[:1, :m * m].reshape(m, m) @ packed[:, :m].T
+            self.arrays += (white,)
+            self.white = doubles_in(white)
+
+    cdef bint _is_shared(self) noexcept:
+        """Whether all clusters, from the first on, have the same block."""
+        cdef Py_ssize_t b, i, P = self.P
+        if self.n < 2 or self.size[0] == 0:
+            return False
+        for b in range(self.n):
+            if self.cluster_[b] != b or self.size[b] != self.size[0]:
+                return False
+            for i in range(P):
+                if self.position[b * P + i] != self.position[i]:
+                    return False
+            for i in range(P * P):
+                if self.sigma[b * P * P + i] != self.sigma[i]:
+                    return False
+        return True
 
     def __reduce__(self):
         return Blocks, (self.columns, self.centre, self.scale, self.shift, self.precision, self.cluster,
