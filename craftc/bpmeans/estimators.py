@@ -14,6 +14,7 @@ from craftc._common.typing import Bits, RandomStateInput
 from craftc._common.validation import Choice, Constraint, Flag, Number
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.base import COUNT, EXACT, FeatureModel
+from craftc.bpmeans.growth import grown_starts
 from craftc.bpmeans.model_order import shortest_description, stepwise
 from craftc.bpmeans.restarts import (
     FeatureData,
@@ -220,7 +221,9 @@ class BPMeans(FeatureModel):
     exchanges : bool, default=True
         Improve the solutions that are the lowest so far when their start ends (not in the paper): each
         feature in turn is replaced by the residual of a drawn row, or by random memberships, where that
-        lowers J. With "auto" this is done for the best solution alone. Features that depend linearly on
+        lowers J. With "auto" this is done for the best solution alone. At a given `feature_penalty` some
+        starts grow: they fit and exchange K features before one more is added, as long as J falls.
+        Features that depend linearly on
         others are dropped. False: the best start as it ends, and only unused and equal features are dropped;
         `collapsed` needs independent features and drops the others in either case. False is the algorithm of
         the paper with ``assignment="sweep"``, and ``assignment="exact"`` if `collapsed`.
@@ -348,6 +351,8 @@ class BPMeans(FeatureModel):
             fits += [from_memberships(data, config, s.masks, s.n_features) for s in distinct.values()]
             if isinstance(self.init, str) and self.init == "greedy":
                 fits.append(best_restarts(data, config, improve=not automatic)[-1].fit)
+                if config.exchanges and not automatic and config.max_iter > 1:
+                    fits += grown_starts(data, config)
         best: FeatureFit | None = None
         for fit in fits:
             if best is None or fit.objective < best.objective - _WORTH * data.scatter:

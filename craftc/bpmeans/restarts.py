@@ -25,6 +25,7 @@ ROUNDS = 4  # rounds over all features without a gain that end the exchanges
 _SWEEPS = 100  # most sweeps of all exchanges from one solution, per feature
 _HORIZON = 16  # sweeps as good as the last one within which an exchange must catch up
 _VISITS = 200_000_000  # most cells and combinations visited by exchanges where K is chosen
+_WORK = 1e8  # most work of the exchanges from a greedy start with a penalty
 _HEAT = 10  # sweeps after which starts are ranked
 _WORTHWHILE = 1e-4  # share of J that an exchange must save for all features to be tried again
 _ROUNDING = 1e-12  # difference of J, relative to the sum of squares, up to which solutions are equally good
@@ -161,7 +162,7 @@ def best_restarts(data: FeatureData, config: FeatureConfig, improve: bool = True
 
     No result depends on later restarts or on the number of threads: more restarts never end with a higher J.
     """
-    side_by_side = _restarts_in_parallel(data, config)
+    side_by_side = restarts_in_parallel(data, config)
     run = None if side_by_side or config.shuffle else run_for(data, config, threads_within(data, config))
     fits: dict[int, FeatureFit] = {}
     small, improve = is_small(data, config), improve and config.exchanges
@@ -196,7 +197,7 @@ def best_restarts(data: FeatureData, config: FeatureConfig, improve: bool = True
 def ranked(data: FeatureData, config: FeatureConfig) -> list[int]:
     """The restarts by their J after a few sweeps, one for each value of J."""
     heat = replace(config, max_iter=min(config.max_iter, _HEAT))
-    if _restarts_in_parallel(data, config):
+    if restarts_in_parallel(data, config):
         objectives, _ = _side_by_side(data, heat)
     else:
         run = run_for(data, heat, threads_within(data, heat))
@@ -227,7 +228,7 @@ def is_small(data: FeatureData, config: FeatureConfig) -> bool:
     return data.products is not None or _products(data, config) < _SMALL
 
 
-def _restarts_in_parallel(data: FeatureData, config: FeatureConfig) -> bool:
+def restarts_in_parallel(data: FeatureData, config: FeatureConfig) -> bool:
     """Whether a restart uses one thread and several restarts run in parallel."""
     most = _SMALL if config.n_init > 1 else _SMALL / 8
     return data.products is not None or config.collapsed or _products(data, config) < most
@@ -235,7 +236,7 @@ def _restarts_in_parallel(data: FeatureData, config: FeatureConfig) -> bool:
 
 def threads_within(data: FeatureData, config: FeatureConfig) -> int:
     """Threads within one restart."""
-    return 1 if _restarts_in_parallel(data, config) else threads_for(data.n_threads, data.X.size)
+    return 1 if restarts_in_parallel(data, config) else threads_for(data.n_threads, data.X.size)
 
 
 def parallel_restarts(data: FeatureData, config: FeatureConfig) -> tuple[Floats, NDArray[np.int64]]:
@@ -371,9 +372,26 @@ def _visits(data: FeatureData, config: FeatureConfig, K: int) -> int:
     return visits + 4 * len(data) * K**2 if config.collapsed else visits
 
 
+def work_of_sweep(data: FeatureData, config: FeatureConfig, K: int) -> float:
+    """Operations of a sweep with K features, about one per nanosecond: choices of the rows, and the inverse
+    of Z'Z.
+    """
+    combinations = 0.25 * len(data) * 2.0**K if config.exact >= K else 0.0
+    return data.X.size * (K + 1.0) + combinations + float(K) ** 3
+
+
 def exchange_budget(data: FeatureData, config: FeatureConfig, n_features: int, sweeps: int) -> int:
-    """Most sweeps of the exchanges from one solution; if expensive, the `sweeps` that led to it."""
-    return _SWEEPS * n_features if is_small(data, config) and not config.collapsed else sweeps
+    """Most sweeps of the exchanges from one solution; if expensive, the `sweeps` that led to it.
+
+    With a penalty the starts that grow are the better ones where there are many features, and a limited
+    amount of work is enough.
+    """
+    if not is_small(data, config) or config.collapsed:
+        return sweeps
+    most = _SWEEPS * n_features
+    if config.penalty > 0.0 and n_features:
+        most = min(most, max(sweeps, int(_WORK / work_of_sweep(data, config, n_features))))
+    return most
 
 
 def from_memberships(

@@ -28,50 +28,62 @@ cdef enum:
 
 # ---- inverses ----
 
+cdef inline void _add_row(double *out, const double *row, double times, Py_ssize_t n) noexcept nogil:
+    """out += times row; the compiler makes vectors of it, which sums inside an entry do not allow."""
+    cdef Py_ssize_t j
+    for j in range(n):
+        out[j] += times * row[j]
+
+
 cdef bint _factor(
-    const double *M, double *L, Py_ssize_t K, Py_ssize_t lanes, double keep, uint64_t without,
+    const double *M, double *U, Py_ssize_t K, Py_ssize_t lanes, double keep, uint64_t without,
 ) noexcept nogil:
-    """Cholesky factor of M with `keep` times its diagonal, less the row `without` of Z.
+    """U'U = M with `keep` times its diagonal, less the row `without` of Z; U is an upper triangle.
 
     Whether that is positive definite.
     """
-    cdef Py_ssize_t i, j, k
-    cdef double rest
-    cdef bint positive = True
+    cdef Py_ssize_t i, j
+    cdef double *own
     for i in range(K):
-        for j in range(i + 1):
-            rest = M[i * lanes + j] - <double> (without >> i & without >> j & 1)
-            if i == j:
-                rest *= keep
-            for k in range(j):
-                rest -= L[i * BP_MOST + k] * L[j * BP_MOST + k]
-            if i > j:
-                L[i * BP_MOST + j] = rest / L[j * BP_MOST + j]
-            else:
-                L[i * BP_MOST + i] = sqrt(rest)
-                positive = positive and rest > 0.0
-    return positive
+        own = U + i * BP_MOST
+        for j in range(i, K):
+            own[j] = M[i * lanes + j] - <double> (without >> i & without >> j & 1)
+        own[i] *= keep
+    for i in range(K):
+        own = U + i * BP_MOST
+        if not own[i] > 0.0:
+            return False
+        own[i] = sqrt(own[i])
+        for j in range(i + 1, K):
+            own[j] /= own[i]
+        for j in range(i + 1, K):
+            _add_row(U + j * BP_MOST + j, own + j, -own[j], K - j)
+    return True
 
 
 cdef void invert(const double *M, double *H, Py_ssize_t K, Py_ssize_t lanes) noexcept nogil:
     """H = inverse of a positive definite M, by Cholesky."""
-    cdef double[BP_MOST * BP_MOST] L
+    cdef double[BP_MOST * BP_MOST] U, L
     cdef Py_ssize_t i, j, k
-    cdef double rest
-    _factor(M, L, K, lanes, 1.0, 0)
-    for j in range(K):          # L becomes its inverse, column after column
-        L[j * BP_MOST + j] = 1.0 / L[j * BP_MOST + j]
-        for i in range(j + 1, K):
-            rest = 0.0
-            for k in range(j, i):
-                rest -= L[i * BP_MOST + k] * L[k * BP_MOST + j]
-            L[i * BP_MOST + j] = rest / L[i * BP_MOST + i]
+    cdef double *own
+    _factor(M, U, K, lanes, 1.0, 0)
+    for i in range(K):          # L = inverse of U', a lower triangle, row after row
+        own = L + i * BP_MOST
+        memset(own, 0, i * sizeof(double))
+        for k in range(i):
+            _add_row(own, L + k * BP_MOST, -U[k * BP_MOST + i], k + 1)
+        for j in range(i):
+            own[j] /= U[i * BP_MOST + i]
+        own[i] = 1.0 / U[i * BP_MOST + i]
     for i in range(K):
-        for j in range(i + 1):
-            rest = 0.0
-            for k in range(i, K):
-                rest += L[k * BP_MOST + i] * L[k * BP_MOST + j]
-            H[i * lanes + j] = H[j * lanes + i] = rest
+        memset(H + i * lanes, 0, (i + 1) * sizeof(double))
+    for k in range(K):
+        own = L + k * BP_MOST
+        for i in range(k + 1):
+            _add_row(H + i * lanes, own, own[i], i + 1)
+    for i in range(K):
+        for j in range(i):
+            H[j * lanes + i] = H[i * lanes + j]
 
 
 # ---- exact rank ----

@@ -102,7 +102,7 @@ def test_no_feature_at_all(name):
 
 @pytest.mark.slow
 def test_a_warning_at_64_features():
-    X = np.random.default_rng(0).normal(size=(100, 5))
+    X = np.random.default_rng(0).normal(size=(300, 20))
     with pytest.warns(UserWarning, match="64 features, its maximum"):
         model = BPMeans(1e-3, n_init=1, random_state=0, n_threads=1).fit(X)
     assert model.n_features_ == 64

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from craftc import BPMeans, KFeatures
-from craftc.bpmeans import model_order, restarts
+from craftc.bpmeans import growth, model_order, restarts
 from tests.estimators.bpmeans_cases import assert_same_bits, model_of, square, sums
 
 
@@ -131,6 +131,50 @@ def test_collapsed_starts_in_parallel_on_tables_of_any_size(n_threads, shuffle, 
         for threads in (1, n_threads)
     )
     assert_same_bits(one, many)
+
+
+# ---- starts that grow ----
+
+
+def test_growing_starts_find_the_features_that_greedy_ones_miss():
+    """Greedy starts take one row after the other as a feature, 23 here, and exchanges hardly remove them."""
+    rng = np.random.default_rng(110)
+    X = (rng.random((100, 6)) < 0.4) @ (2.0 * rng.normal(size=(6, 10))) + 0.5 * rng.normal(size=(100, 10))
+    penalty = 0.003 * square(X - X.mean(axis=0))
+    model = BPMeans(penalty, n_init=2, random_state=0).fit(X)
+    greedy = BPMeans(penalty, n_init=10, exchanges=False, random_state=0).fit(X)
+    assert model.n_features_ <= 10
+    assert model.objective_ < 0.6 * greedy.objective_
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_more_starts_at_a_penalty_never_end_higher(seed):
+    X = sums(seed, 40, 5, K=4, noise=1.0)
+    found = [BPMeans(8.0, n_init=n, random_state=seed).fit(X).objective_ for n in (1, 2, 3, 5)]
+    assert (np.diff(found) <= 1e-12 * square(X)).all()
+
+
+def test_as_many_starts_grow_as_their_work_allows(monkeypatch):
+    data, config = of_table(sums(0), 1, n_init=4)
+    config = replace(config, penalty=8.0, n_features=0, cap=64)
+    assert len(growth.grown_starts(data, config)) == 4
+    monkeypatch.setattr(growth, "_TOTAL", 0.0)
+    alone = growth.grown_starts(data, config)
+    assert len(alone) == 1
+    assert alone[0].objective <= data.scatter
+    monkeypatch.setattr(growth, "_STEP", 0.0)  # exchanges at the end alone
+    assert len(growth.grown_starts(data, config)) == 1
+    assert growth.grown_starts(data, replace(config, penalty=2.0 * data.scatter)) == []
+
+
+def test_the_exchanges_of_many_features_are_limited():
+    """With a penalty, by the work of a sweep, whose inverse has K^3 operations."""
+    data, config = of_table(sums(0, 270, 6), 1)
+    penalised = replace(config, penalty=1.0, n_features=0, cap=64)
+    few, many = (restarts.exchange_budget(data, penalised, K, 9) for K in (5, 64))
+    assert few == 500
+    assert 9 < many < 1000
+    assert restarts.exchange_budget(data, config.with_features(64), 64, 9) == 6400
 
 
 # ---- memberships of a row ----
