@@ -116,6 +116,11 @@ class CrossProducts:
         """A copy of some clusters in the given order."""
         return CrossProducts(self.columns, self.sums[clusters])
 
+    def add(self, other: CrossProducts, sign: int) -> None:
+        """Add the sums of the same clusters of other rows, or subtract them (-1)."""
+        for own, more in zip(self.sums, other.sums, strict=True):
+            cross_kernel.add_cross(own, more, sign)
+
     def total(self) -> CrossProducts:
         """The sums of all clusters as one."""
         sums = self.sums[:1].copy()

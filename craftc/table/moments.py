@@ -126,6 +126,11 @@ class Moments:
         """A copy of some clusters in the given order, without storage for threads."""
         return Moments.of_groups(self.grid, self.unit, self.groups[clusters])
 
+    def add(self, other: Moments, sign: int) -> None:
+        """Add the moments of the same clusters of other rows, or subtract them (-1)."""
+        for group, more in zip(self.groups, other.groups, strict=True):
+            _kernel.merge(group, more, sign, self.grid.first_numeric)
+
     def total(self, rest: Integers | None = None) -> Moments:
         """Moments of the whole table; `rest` (width,): integers of rows that are in no cluster."""
         total = Moments(self.grid, self.unit, 1)

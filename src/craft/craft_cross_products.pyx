@@ -98,12 +98,14 @@ cdef void _cross_block(
 def add_cross(
     int64_t[::1] cross not None,            # INOUT (cross_width,)
     const int64_t[::1] other not None,      # IN    (cross_width,)
+    int64_t sign=1,
 ):
-    """cross += other."""
+    """cross += sign * other: merge (1) or subtract (-1)."""
     check(other.shape[0] == cross.shape[0] and cross.shape[0] % 2 == 0, "other")
     cdef Py_ssize_t i
     for i in range(0, cross.shape[0], 2):
-        int128_store(&cross[i], int128_add(int128_load(&cross[i]), int128_load(&other[i])))
+        int128_store(&cross[i],
+                     int128_add(int128_load(&cross[i]), int128_scale(int128_load(&other[i]), sign)))
 
 
 def deviations(

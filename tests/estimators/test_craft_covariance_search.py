@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from craftc import MixedTable
+from craftc import CRAFT, MixedTable
+from craftc.craft.rows import local
+from craftc.craft.rows.local import LocalRows
 from craftc.craft.search import EncodedRows
 from craftc.craft.search import covariances as covariance_search
 from craftc.craft.search.covariances import CovarianceSearch, scored_total
@@ -215,3 +217,23 @@ def test_starts_by_kmeans_of_few_or_constant_columns():
     assert starts_of(config_of(np.arange(3.0)[:, None])[0], 1) == []
     one = starts_of(config_of(np.arange(40.0)[:, None])[0], 3)
     assert all(labels.max() == 2 for labels in one)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_that_follow_moved_rows_are_those_of_all_rows(monkeypatch, weighted):
+    X, _ = slanted(3, n=600, K=4, p=4, q=2)
+    weight = np.random.default_rng(0).integers(0, 3, len(X)) if weighted else None
+    whole = CRAFT(random_state=0).fit(X, sample_weight=weight)
+    followed, after = [], LocalRows.sums_after
+
+    def counting(self, before, place, labels, *sums):
+        followed.append(4 * np.count_nonzero(place[before] != labels) < len(labels))
+        return after(self, before, place, labels, *sums)
+
+    monkeypatch.setattr(local, "_MANY", 0)
+    monkeypatch.setattr(LocalRows, "sums_after", counting)
+    moved = CRAFT(random_state=0).fit(X, sample_weight=weight)
+    assert any(followed)
+    assert moved.objective_ == whole.objective_
+    np.testing.assert_array_equal(moved.objective_path_, whole.objective_path_)
+    np.testing.assert_array_equal(moved.labels_, whole.labels_)

@@ -330,6 +330,20 @@ class RowStore(Protocol[L, S]):
         """Exact sums of products of columns, of every cluster of a partition."""
         ...
 
+    def sums_after(
+        self,
+        before: S,
+        place: NDArray[np.int32],
+        labels: L,
+        moments: Moments,
+        cross: CrossProducts,
+        n_threads: int,
+    ) -> tuple[Moments, CrossProducts]:
+        """Moments and products of the partition `labels`, from those of the partition place[before], from
+        which a pass has led to it.
+        """
+        ...
+
     def sums_along(self, path: MergePath, moments: Moments, n_threads: int) -> CarriedSums:
         """Moments of the table along a path, from those of its first step."""
         ...

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import compact, first_appearance, renumber, rows_in_cluster
+from craftc._common.labels import chunks, compact, first_appearance, renumber, rows_in_cluster
 from craftc._common.merge_path import MergePath
 from craftc._common.random import spread
 from craftc._common.threads import parallel_map, threads_for
@@ -40,6 +40,8 @@ from craftc.table.tally import Tally, table_tally
 _NO_ROWS = np.empty(0, np.int32)
 # rows above which memory comes first: columns stay in two blocks, rows of a split are kept as bits
 _LONG = 1 << 16
+# rows above which sums follow the rows that a pass has moved, if they are fewer than one in _FEW
+_MANY, _FEW = 1 << 14, 4
 
 
 class LocalRows:
@@ -156,6 +158,32 @@ class LocalRows:
         return CrossProducts.of_partition(
             columns, grid, self.table, self.weight, labels, n_clusters, n_threads
         )
+
+    def sums_after(
+        self,
+        before: Array,
+        place: NDArray[np.int32],
+        labels: Labels,
+        moments: Moments,
+        cross: CrossProducts,
+        n_threads: int,
+    ) -> tuple[Moments, CrossProducts]:
+        grid, K, n = moments.grid, moments.n_clusters, len(labels)
+        moved = np.empty(0, np.intp)
+        if n > _MANY:
+            apart = [np.flatnonzero(place[before[rows]] != labels[rows]) + rows.start for rows in chunks(n)]
+            moved = np.concatenate(apart)
+        if not 0 < _FEW * len(moved) < n:
+            return (
+                self.moments(grid, moments.unit, labels, K, n_threads),
+                self.cross_products(cross.columns, grid, labels, K, n_threads),
+            )
+        part = LocalRows(self.table.take(moved), self.weight[moved] if len(self.weight) else self.weight)
+        sums, products = moments.select(np.arange(K)), cross.select(np.arange(K))
+        for sign, own in ((-1, place[before[moved]]), (1, labels[moved])):
+            sums.add(part.moments(grid, moments.unit, own, K, n_threads), sign)
+            products.add(part.cross_products(cross.columns, grid, own, K, n_threads), sign)
+        return sums, products
 
     def sums_along(self, path: MergePath, moments: Moments, n_threads: int) -> CarriedSums:
         return sums_of_table(path, moments, self.table, self.weight, n_threads)

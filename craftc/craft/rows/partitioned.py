@@ -221,6 +221,21 @@ class PartitionedRows:
             )
         return CrossProducts(columns, sums)
 
+    def sums_after(
+        self,
+        before: FarLabels,
+        place: NDArray[np.int32],
+        labels: FarLabels,
+        moments: Moments,
+        cross: CrossProducts,
+        n_threads: int,
+    ) -> tuple[Moments, CrossProducts]:
+        grid, K = moments.grid, moments.n_clusters  # the pass gave both
+        return (
+            self.moments(grid, moments.unit, labels, K, n_threads),
+            self.cross_products(cross.columns, grid, labels, K, n_threads),
+        )
+
     def sums_along(self, path: MergePath, moments: Moments, n_threads: int) -> CarriedSums:
         assert isinstance(path, FarMergePath)
         return path.sums_of_source(moments)

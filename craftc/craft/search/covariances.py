@@ -80,16 +80,14 @@ class CovarianceSearch(Generic[L, S]):
         K = self.rows.n_clusters(labels)
         return self.state(labels, self.rows.snapshot(labels, K), self.config.moments(labels, K), mask)
 
-    def state(
-        self, labels: L, snapshot: S, moments: Moments, choice: Mask | None, keep: bool = False
-    ) -> CovarianceState[S]:
+    def state(self, labels: L, snapshot: S, moments: Moments, choice: Mask | None) -> CovarianceState[S]:
         """The state of a partition, with a snapshot of its labels; `choice`: the features from which the
-        choice continues, or that it keeps.
+        choice continues.
         """
         config, K = self.config, moments.n_clusters
         grid = config.background.grid
         cross = self.rows.cross_products(self.columns, grid, labels, K, config.n_threads)
-        return self._priced(snapshot, numbering(K), moments, cross, choice, keep)
+        return self._priced(snapshot, numbering(K), moments, cross, choice)
 
     def _priced(
         self,
@@ -125,12 +123,15 @@ class CovarianceSearch(Generic[L, S]):
             if not moved:
                 state.converged = True
                 break
-            moments = config.moments(labels, state.K)
+            moments, cross = self.rows.sums_after(
+                state.before, state.place, labels, state.clusters.moments, state.cross, config.n_threads
+            )
             labels, left = drop_empty(self.rows, moments, labels)
             snapshot, choice = self.rows.snapshot(labels, len(left)), state.clusters.choice[left]
-            new = self.state(labels, snapshot, moments, choice)
+            sums = numbering(len(left)), moments, cross.select(left), choice
+            new = self._priced(snapshot, *sums)
             if new.objective >= state.objective - self.tolerance:  # the choice came to a worse one
-                new = self.state(labels, snapshot, moments, choice, keep=True)
+                new = self._priced(snapshot, *sums, keep=True)
             del labels  # no second array of labels in the next pass
             fell = state.objective - new.objective
             if fell <= self.tolerance or fewest > new.K:
