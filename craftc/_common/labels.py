@@ -20,17 +20,6 @@ def chunks(n: int) -> Iterator[slice]:
         yield slice(first, min(first + CHUNK, n))
 
 
-def rows_in_cluster(labels: Labels, k: int) -> NDArray[np.int32]:
-    """The rows of cluster k, ascending."""
-    if len(labels) <= CHUNK:
-        return np.asarray((labels == k).nonzero()[0], np.int32)
-    found = [
-        np.flatnonzero(labels[rows] == k).astype(np.int32) + np.int32(rows.start)
-        for rows in chunks(len(labels))
-    ]
-    return np.concatenate(found)
-
-
 def renumber(labels: Labels, number: NDArray[np.int32]) -> None:
     """labels = number[labels], in place."""
     for rows in chunks(len(labels)):

@@ -16,6 +16,7 @@ def cheapest(costs: _Floats, labels: _Integers32, least: _Floats, second: _Float
 def probabilities(
     costs: _Floats, least: _Floats, weight: _Floats, total: _Floats, spread: _Floats
 ) -> _Floats: ...
+def rows_in(labels: _Integers32, k: int) -> _Integers32: ...
 def find_extremes(
     labels: _Integers32,
     rank: _Integers,

@@ -59,6 +59,23 @@ def probabilities(
     return sizes[:K]
 
 
+def rows_in(const int32_t[::1] labels not None, int32_t k) -> Integers32:
+    """(m,) the rows with label k, ascending."""
+    cdef Py_ssize_t n = labels.shape[0], m = 0, i
+    check(n < <Py_ssize_t> 1 << 31, "labels")
+    with nogil:
+        for i in range(n):
+            m += labels[i] == k
+    out = np.empty(m + 1, np.int32)     # the row after the last one is written, too: no branch
+    cdef int32_t[::1] rows = out
+    m = 0
+    with nogil:
+        for i in range(n if rows.shape[0] > 1 else 0):
+            rows[m] = <int32_t> i
+            m += labels[i] == k
+    return out[:m]
+
+
 def find_extremes(
     const int32_t[::1] labels not None,     # IN  (n,)
     const int64_t[::1] rank not None,       # IN  (n,) of the row in its cluster, the lowest first

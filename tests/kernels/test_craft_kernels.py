@@ -8,6 +8,7 @@ import pytest
 from craftc._common.threads import aligned
 from craftc._common.validation import integer_weights
 from craftc._kernels import craft as kernel
+from craftc._kernels.craft_rows import rows_in
 from craftc.craft.background import Background
 from craftc.craft.clusters import assign_only
 from craftc.craft.paper.clusters import PaperClusters
@@ -137,3 +138,11 @@ def test_costs_of_levels_are_summed_in_the_order_of_the_columns(dtype):
     for wrong in ((first[:2], level, found), (first, level, found[1:]), (first, level[:9], found)):
         with pytest.raises(ValueError, match=r"first|cost"):
             kernel.level_costs(codes, *wrong)
+
+
+def test_rows_with_a_label():
+    labels = np.random.default_rng(0).integers(-1, 4, 500).astype(np.int32)
+    for k in range(-1, 6):
+        np.testing.assert_array_equal(rows_in(labels, k), np.flatnonzero(labels == k))
+    assert rows_in(labels, 0).dtype == np.int32
+    assert rows_in(labels[:0], 0).shape == (0,)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import chunks, compact, first_appearance, renumber, rows_in_cluster
+from craftc._common.labels import chunks, compact, first_appearance, renumber
 from craftc._common.merge_path import MergePath
 from craftc._common.random import spread
 from craftc._common.threads import parallel_map, threads_for
@@ -17,6 +17,7 @@ from craftc._common.validation import integer_weights
 from craftc._kernels import craft_passes as passes_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels.craft import CostTables
+from craftc._kernels.craft_rows import rows_in
 from craftc._kernels.moments import Grid
 from craftc.craft.clusters import Clusters, assign_only
 from craftc.craft.covariance import CrossProducts
@@ -237,7 +238,7 @@ class LocalRows:
     # ---- the rows of single clusters ----
 
     async def cluster(self, labels: Labels, k: int) -> LocalCluster:
-        return LocalCluster(self, rows_in_cluster(labels, k), k)
+        return LocalCluster(self, rows_in(labels, k), k)
 
     def together(self, questions: Iterable[Asking[Answer]]) -> list[Answer]:
         return [_result(question) for question in questions]
@@ -265,7 +266,7 @@ class Leavers(NamedTuple):
 
     def leaving(self, labels: Labels) -> NDArray[np.int32]:
         """Their positions in the table, by labels under which the cluster is still whole."""
-        rows = rows_in_cluster(labels, self.cluster)
+        rows = rows_in(labels, self.cluster)
         leaving: NDArray[np.int32] = rows[np.unpackbits(self.bits, count=len(rows)).view(bool)]
         return leaving
 

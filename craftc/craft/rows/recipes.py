@@ -12,13 +12,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import rows_in_cluster
 from craftc._common.merge_path import shared_rows
 from craftc._common.typing import Array, Integers, Labels
 from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_covariance as covariance_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import moments as moments_kernel
+from craftc._kernels.craft_rows import rows_in
 from craftc.craft.clusters import Clusters, assign_only, assign_with_blocks
 from craftc.craft.covariance import CrossProducts
 from craftc.craft.rows import Candidates, Cells, distinct_rows
@@ -144,7 +144,7 @@ class SidesAssigned:
 
 
 def cluster_cells(part: Part, labels: Labels, k: int) -> Cells:
-    return Cells(part.table, _NO_WEIGHT, rows_in_cluster(labels, k))
+    return Cells(part.table, _NO_WEIGHT, rows_in(labels, k))
 
 
 def rows_per_cluster(part: Part, labels: Labels) -> NDArray[np.int64]:

@@ -18,13 +18,13 @@ from typing import Any, Generic
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import rows_in_cluster
 from craftc._common.random import SAMPLE_ROWS, CraftStream
 from craftc._common.threads import one_blas_thread, threads_for
 from craftc._common.typing import Array, Floats, Integers, Mask
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import craft_splits as splits_kernel
 from craftc._kernels import moments as moments_kernel
+from craftc._kernels.craft_rows import rows_in
 from craftc.craft.background import feature_prices, pricing_of
 from craftc.craft.rows import Candidates, Cells, ClusterRows, L, Passes, PassSpace, S
 from craftc.craft.rows.local import LocalCluster, LocalRows, SplitRows
@@ -94,7 +94,7 @@ class SplitFinder(Generic[L, S]):
         if self.small and isinstance(self.rows, LocalRows) and isinstance(labels, np.ndarray):
             return [
                 self._splits_at_once(
-                    self.rows, rows_in_cluster(labels, k), groups[k], costs[k], pricing, at_any_price
+                    self.rows, rows_in(labels, k), groups[k], costs[k], pricing, at_any_price
                 )
                 for k in clusters
             ]
