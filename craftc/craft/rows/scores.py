@@ -24,6 +24,7 @@ MOST_TYPICAL, MOST_UNUSUAL = 32, 256  # rows of a cluster, and of the table, tha
 # nats of margin: the row belongs to its cluster with a probability of .9, if only two compete
 CLEAR_MARGIN = math.log(9.0)
 _UNCLEAR = 1 << 31  # added to the missing cells of a row that does not belong clearly to its cluster
+_MOST_WAITING = 1 << 12  # rows that may be extremes and are not compared yet
 _STEPS = rows_kernel.STEPS  # integers to a nat or a probability of 1
 _LARGEST = 2.0**10  # nats: larger margins count as this
 # rows of a slice that one thread takes at a time, at least, and slices, at most: a slice begins without
@@ -134,13 +135,15 @@ class RowExtremes:
         )  # least number of missing cells of a typical row
         self._least = np.full(n_clusters, -np.inf)  # density that a further typical row must exceed
         self._highest = np.inf  # density that a further unusual row must be below
+        # rows that wait to be compared: positions, labels, ranks, densities; and positions, densities
+        self._may_be_typical: list[tuple[Array, Array, Array, Floats]] = []
+        self._may_be_unusual: list[tuple[Array, Floats]] = []
+        self._n_waiting = 0
 
     def add(
         self, first: int, labels: Labels, scores: RowScores, counted: NDArray[np.bool_] | None = None
     ) -> None:
-        """Add the rows from position `first` on; only `counted` ones, if
-        given.
-        """
+        """Add the rows from position `first` on; only `counted` ones, if given. `compare` ends a series."""
         rank = scores.absent
         rank[scores.margins < CLEAR_MARGIN] += _UNCLEAR
         typical, unusual = np.empty((2, len(labels)), np.uint8)
@@ -151,22 +154,30 @@ class RowExtremes:
         better, lower = typical.view(np.bool_), unusual.view(np.bool_)
         if counted is not None:
             better, lower = better & counted, lower & counted
-        rows = np.flatnonzero(better)
-        for k in np.flatnonzero(np.bincount(labels[rows])).tolist():
-            of_k = rows[labels[rows] == k]
+        rows, low = np.flatnonzero(better), np.flatnonzero(lower)
+        self._may_be_typical.append((first + rows, own[rows], rank[rows], scores.densities[rows]))
+        self._may_be_unusual.append((first + low, scores.densities[low]))
+        self._n_waiting += len(rows) + len(low)
+        if self._n_waiting > _MOST_WAITING:
+            self.compare()
+
+    def compare(self) -> None:
+        """Compare the rows that wait with the extremes so far."""
+        if not self._n_waiting:
+            return
+        rows, labels, rank, densities = map(np.concatenate, zip(*self._may_be_typical, strict=True))
+        for k in np.flatnonzero(np.bincount(labels)).tolist():
+            of_k = np.flatnonzero(labels == k)
             of_k = of_k[rank[of_k] == rank[of_k].min()]
             kept = self._typical[k] if rank[of_k[0]] == self._rank[k] else _Kept()
-            kept = kept.joined(first + of_k, -scores.densities[of_k])
-            distinct = kept.distinct(self._most_typical)
+            distinct = kept.joined(rows[of_k], -densities[of_k]).distinct(self._most_typical)
             self._typical[k], self._rank[k] = distinct, rank[of_k[0]]
             self._least[k] = -distinct.keys[-1] if len(distinct.keys) == self._most_typical else -np.inf
-        rows = np.flatnonzero(lower)
-        if len(rows):
-            self._unusual = self._unusual.joined(first + rows, scores.densities[rows]).some(
-                slice(self._most_unusual)
-            )
-            if len(self._unusual.keys) == self._most_unusual:
-                self._highest = self._unusual.keys[-1]
+        rows, densities = map(np.concatenate, zip(*self._may_be_unusual, strict=True))
+        self._unusual = self._unusual.joined(rows, densities).some(slice(self._most_unusual))
+        if len(self._unusual.keys) == self._most_unusual:
+            self._highest = self._unusual.keys[-1]
+        self._may_be_typical, self._may_be_unusual, self._n_waiting = [], [], 0
 
     def join(self, later: RowExtremes) -> None:
         """Take the extremes of later rows into account."""
@@ -220,6 +231,7 @@ def extremes_of(
     for rows, scores in row_scores(clusters, table):
         scores.densities -= penalties[rows]
         extremes.add(rows.start, scores.labels, scores)
+    extremes.compare()
     return extremes
 
 
@@ -361,6 +373,8 @@ class RowStatistics:
             if mixture is not None:
                 mixture.add(scores, own)
                 outlier_scores[rows] = scores.outlier_scores
+        if extremes is not None:
+            extremes.compare()
         return cls(margins, outlier_scores, means, extremes, mixture)
 
     def join(self, later: RowStatistics) -> None:
