@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
@@ -28,7 +29,7 @@ from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import Array, Bits, Floats, OutputFrame, RandomStateInput
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_choice, check_parameters
 from craftc._kernels import bpmeans as bpmeans_kernel
-from craftc.bpmeans.restarts import FeatureConfig, FeatureData, FeatureFit, choose, run_for, unpack
+from craftc.bpmeans.restarts import WORK, FeatureConfig, FeatureData, FeatureFit, choose, run_for, unpack
 from craftc.describe.words import LEADING, number
 from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.table.estimator_input import DenseInput
@@ -158,6 +159,7 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             collapsed=collapsed,
             reseed=reseed,
             shuffle=shuffle,
+            work=WORK if penalty > 0.0 else math.inf,
         )
 
     def _given_memberships(self, n: int) -> Bits | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from craftc._common.random import FeatureStream, spread
 from craftc._common.typing import Bits, Floats
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.restarts import (
+    WORK,
     FeatureConfig,
     FeatureData,
     FeatureFit,
@@ -36,6 +38,8 @@ from craftc.bpmeans.restarts import (
 
 _CHOICE_ROWS = 4096  # rows of the sample from which a larger table chooses K
 _PATH_ROUNDS = 2  # rounds of exchanges of the solutions that show which K is best
+_GROWN_ROUNDS = 2  # the same of the solutions of a stepwise search that grew
+_FEW = 8  # features up to which a stepwise search improves starts, too
 _LEADERS = 6  # starts improved where K is best
 _PATIENCE = 2  # numbers of features tried without a shorter description
 _SPECTRUM = 1 << 30  # multiplications of the products whose spectrum shows the dimensions
@@ -91,7 +95,7 @@ def stepwise(data: FeatureData, config: FeatureConfig, penalty: float) -> tuple[
     The path of n starts continues as long as that of any number of starts up to n does: with more starts the
     search is never shorter, and never ends with a higher cost.
     """
-    path = ModelPath(data, config.n_init)
+    path, config = ModelPath(data, config.n_init), replace(config, work=WORK)
     costs, falls = [path.errors[0]], np.ones(config.n_init, bool)
     reach = np.zeros(config.n_init, np.intp)  # the largest K of the path
     for K in range(1, config.cap + 1):
@@ -214,10 +218,10 @@ def _shortest_of_sample(data: FeatureData, config: FeatureConfig) -> tuple[Model
 def _extend(path: ModelPath, data: FeatureData, config: FeatureConfig, K: int) -> None:
     """Append K features: the best of the restarts and of the solutions for K - 1 with one more feature."""
     config = config.with_features(K)
-    found = best_restarts(data, config)
-    if config.exchanges:
-        fewer = [record for record in path.records[-1] if record.fit.n_features == K - 1]
-        found += [_grown(record, data, config, K) for record in fewer]
+    fewer = [record for record in path.records[-1] if config.exchanges and record.fit.n_features == K - 1]
+    # solutions of many features that grew are lower than those of starts, whatever the exchanges
+    found = best_restarts(data, config, improve=K <= _FEW or not fewer)
+    found += [_grown(record, data, config, K) for record in fewer]
     path.append(running_best(data, found))
     config.callback(f"K = {K}: {path.records[-1][-1].fit.objective:.6g}")
 
@@ -230,7 +234,8 @@ def _grown(record: Record, data: FeatureData, config: FeatureConfig, K: int) -> 
     fit = run_to_convergence(run, config, None)
     budget = exchange_budget(data, config, K, fit.n_iter)
     key = (FeatureStream.GROWN_EXCHANGE, record.n_starts)
-    return Record(record.n_starts, exchange_features(data, config, fit, key, run, 1, budget))
+    fit = exchange_features(data, config, fit, key, run, _GROWN_ROUNDS, budget)
+    return Record(record.n_starts, fit)
 
 
 def _improve_from_above(path: ModelPath, data: FeatureData, config: FeatureConfig, K: int) -> None:

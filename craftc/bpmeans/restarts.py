@@ -25,7 +25,7 @@ ROUNDS = 4  # rounds over all features without a gain that end the exchanges
 _SWEEPS = 100  # most sweeps of all exchanges from one solution, per feature
 _HORIZON = 16  # sweeps as good as the last one within which an exchange must catch up
 _VISITS = 200_000_000  # most cells and combinations visited by exchanges where K is chosen
-_WORK = 1e8  # most work of the exchanges from a greedy start with a penalty
+WORK = 1e8  # most work of the exchanges from one solution where many are tried: at a penalty, or stepwise
 _HEAT = 10  # sweeps after which starts are ranked
 _WORTHWHILE = 1e-4  # share of J that an exchange must save for all features to be tried again
 _ROUNDING = 1e-12  # difference of J, relative to the sum of squares, up to which solutions are equally good
@@ -117,6 +117,7 @@ class FeatureConfig:
     collapsed: bool = False
     reseed: bool = False
     shuffle: bool = False
+    work: float = math.inf  # most work of the exchanges from one solution
     callback: Callable[[str], None] = field(default=lambda line: None)
     stop: Event = field(default_factory=Event)  # set where another thread has failed or was interrupted
 
@@ -381,17 +382,13 @@ def work_of_sweep(data: FeatureData, config: FeatureConfig, K: int) -> float:
 
 
 def exchange_budget(data: FeatureData, config: FeatureConfig, n_features: int, sweeps: int) -> int:
-    """Most sweeps of the exchanges from one solution; if expensive, the `sweeps` that led to it.
-
-    With a penalty the starts that grow are the better ones where there are many features, and a limited
-    amount of work is enough.
-    """
+    """Most sweeps of the exchanges from one solution; if expensive, the `sweeps` that led to it."""
+    most = _SWEEPS * n_features
     if not is_small(data, config) or config.collapsed:
         return sweeps
-    most = _SWEEPS * n_features
-    if config.penalty > 0.0 and n_features:
-        most = min(most, max(sweeps, int(_WORK / work_of_sweep(data, config, n_features))))
-    return most
+    if most * work_of_sweep(data, config, n_features) <= config.work:
+        return most
+    return max(sweeps, int(config.work / work_of_sweep(data, config, n_features)))
 
 
 def from_memberships(

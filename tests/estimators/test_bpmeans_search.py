@@ -170,11 +170,25 @@ def test_as_many_starts_grow_as_their_work_allows(monkeypatch):
 def test_the_exchanges_of_many_features_are_limited():
     """With a penalty, by the work of a sweep, whose inverse has K^3 operations."""
     data, config = of_table(sums(0, 270, 6), 1)
-    penalised = replace(config, penalty=1.0, n_features=0, cap=64)
+    penalised = BPMeans(1.0)._config(1.0, 0, 64)
     few, many = (restarts.exchange_budget(data, penalised, K, 9) for K in (5, 64))
     assert few == 500
     assert 9 < many < 1000
     assert restarts.exchange_budget(data, config.with_features(64), 64, 9) == 6400
+
+
+def test_a_stepwise_search_improves_starts_of_few_features_alone(monkeypatch):
+    """With more features the solutions that grew are lower, and theirs are the exchanges."""
+    improved, exchange = [], restarts.exchange_features
+    monkeypatch.setattr(
+        restarts,
+        "exchange_features",
+        lambda data, config, *rest: improved.append(config.n_features) or exchange(data, config, *rest),
+    )
+    X = np.random.default_rng(0).normal(size=(40, 6))
+    model = KFeatures(feature_penalty=0.01 * square(X), n_init=2, random_state=0).fit(X)
+    assert model.n_features_ > 8
+    assert set(improved) == set(range(1, 9))
 
 
 # ---- memberships of a row ----
