@@ -337,45 +337,43 @@ class RowStatistics:
         n_threads: int = 1,
     ) -> RowStatistics:
         """The statistics of the rows from position `first` on."""
+        n, K, densities = len(table), len(clusters.mask), clusters.spec.coherent
+        margins, outlier_scores = np.empty(n, np.float32), np.empty(n if densities else 0, np.float32)
 
         def of_slice(rows: slice) -> RowStatistics:
             own = None if weights is None else weights[rows]
-            return cls._of_slice(clusters, table.take(rows), labels[rows], own, first + rows.start)
+            extremes = RowExtremes(K, MOST_TYPICAL, MOST_UNUSUAL) if densities else None
+            mixture = MixtureSums(K) if densities else None
+            part = cls(margins[rows], outlier_scores[rows], MeanMargins(K), extremes, mixture)
+            part._add(clusters, table.take(rows), labels[rows], own, first + rows.start)
+            return part
 
-        n, work = len(table), len(table) * len(clusters.mask) * len(clusters.background.usable)
         size = max(_SLICE, -(-n // _SLICES))
         slices = [slice(start, min(start + size, n)) for start in range(0, max(n, 1), size)]
-        parts = parallel_map(of_slice, slices, threads_for(n_threads, work))
-        whole = parts[0]
-        for later in parts[1:]:
+        work = n * K * len(clusters.background.usable)
+        whole, *others = parallel_map(of_slice, slices, threads_for(n_threads, work))
+        for later in others:
             whole.join(later)
-        if len(parts) > 1:
-            whole.margins = np.concatenate([part.margins for part in parts])
-            whole.outlier_scores = np.concatenate([part.outlier_scores for part in parts])
+        whole.margins, whole.outlier_scores = margins, outlier_scores
         return whole
 
-    @classmethod
-    def _of_slice(
-        cls, clusters: Clusters, table: MixedTable, labels: Array, weights: Floats | None, first: int
-    ) -> RowStatistics:
-        K, densities = len(clusters.mask), clusters.spec.coherent
-        margins, means = np.empty(len(table), np.float32), MeanMargins(K)
-        outlier_scores = np.empty(len(table) if densities else 0, np.float32)
-        extremes = RowExtremes(K, MOST_TYPICAL, MOST_UNUSUAL) if densities else None
-        mixture = MixtureSums(K) if densities else None
-        most = np.finfo(np.float32).max if K > 1 else np.inf
+    def _add(
+        self, clusters: Clusters, table: MixedTable, labels: Array, weights: Floats | None, first: int
+    ) -> None:
+        most = np.finfo(np.float32).max if len(clusters.mask) > 1 else np.inf
+        densities = self.extremes is not None
         for rows, scores in row_scores(clusters, table, densities=densities, weights=weights):
             own = None if weights is None else weights[rows]
-            margins[rows] = np.minimum(scores.margins, most)
-            means.add(labels[rows], scores.margins, own)
-            if extremes is not None:
-                extremes.add(first + rows.start, labels[rows], scores, None if own is None else own > 0)
-            if mixture is not None:
-                mixture.add(scores, own)
-                outlier_scores[rows] = scores.outlier_scores
-        if extremes is not None:
-            extremes.compare()
-        return cls(margins, outlier_scores, means, extremes, mixture)
+            self.margins[rows] = np.minimum(scores.margins, most)
+            self.means.add(labels[rows], scores.margins, own)
+            if self.extremes is not None:
+                counted = None if own is None else own > 0
+                self.extremes.add(first + rows.start, labels[rows], scores, counted)
+            if self.mixture is not None:
+                self.mixture.add(scores, own)
+                self.outlier_scores[rows] = scores.outlier_scores
+        if self.extremes is not None:
+            self.extremes.compare()
 
     def join(self, later: RowStatistics) -> None:
         """Take later rows into account; margins and outlier scores stay those of the first rows."""
