@@ -125,9 +125,12 @@ def uniform(seed: int, *key: int | Array) -> float | Floats:
 
 
 def spread(n: int, m: int, seed: int, *key: int) -> Ints:
-    """(m,) ascending numbers below n, one from each of m equal parts; they belong to ``(seed, *key)``."""
+    """(m,) distinct ascending numbers below n >= m, one from each of m parts of nearly equal length; they
+    belong to ``(seed, *key)``.
+    """
     draws: Floats = uniform(seed, *key, np.arange(m))
-    return ((np.arange(m) + draws) * (n / m)).astype(np.intp)
+    first: Ints = np.arange(m + 1) * n // m
+    return first[:-1] + (draws * np.diff(first)).astype(np.intp)
 
 
 def drawn(running: Array, draw: float) -> int:

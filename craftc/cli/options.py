@@ -321,7 +321,7 @@ class _ClusterCommand(_Command):
     default="auto",
     metavar="F",
     help="Factor of the price of clusters and parameters; larger values give fewer clusters (default: 1 up "
-    "to 1,000 rows and for clearly separate groups, otherwise rows / 1000).",
+    "to 1,000 rows and for separate groups, otherwise rows / 1000).",
 )
 @click.option(
     "--feature-sharing",

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
-from craftc._common.typing import Floats
+from craftc._common.typing import Floats, Labels, Mask
 from craftc.craft.background import Background, half_log
 from craftc.craft.clusters import Clusters
 from craftc.craft.fitted import ColumnLinks
@@ -50,7 +50,9 @@ _ALIKE = 0.5  # share of the information of two columns
 _BANDS = 8  # levels of a numeric column in that comparison
 _IMPLIED = 0.9  # share of the rows with a level that have the other level
 _LEADING = 30  # columns whose levels are compared
-
+# cells of a row by which dependence inside clusters is measured, rows of the smallest of these, standard
+# deviations that are more than chance, and rows that two levels must share by chance
+_INSIDE_WIDTH, _FEWEST, _SURE, _EXPECTED = 256, 8, 3.0, 0.5
 _DESCRIBED = 0.1  # least share of the best link of a column that clusters save in it
 
 
@@ -76,16 +78,9 @@ def column_links(
     """
     background = config.background
     usable = background.usable[background.grid.p :] > 0
-    each = zip(encoding.input_schema.numeric_index.tolist(), encoding.numbers, strict=True)
-    # numbers take part by their scores, unless they are periodic or have fewer than three levels
-    numbers = {j: own for j, own in each if len(own.values) >= 3 and not own.period}
-    width = encoding.schema.n_levels + 1
-    width[list(numbers)] = 3
-    chosen = _columns(width, usable, selected_gains).tolist()
-    if len(chosen) < 2:
+    columns, scores = _cells_of(encoding, background, usable, selected_gains, MOST_WIDTH)
+    if len(columns) < 2:
         return ColumnLinks()
-    columns = sorted(chosen, key=lambda j: j not in numbers)
-    scores = [_scores(j, numbers[j], background) for j in chosen if j in numbers]
     of_rows = config.of_rows(_rows(config))
     design = _Design(of_rows, columns, scores)
     gains, parameters = design.pair_gains()
@@ -106,7 +101,7 @@ def column_links(
     weight_of_row *= M / weight_of_row.sum()
     copies = np.zeros(saves.shape, bool)  # pairs of columns that repeat each other
     for finer, coarser in step_columns(encoding, of_rows.table.codes):
-        if finer in chosen and coarser in chosen:
+        if finer in columns and coarser in columns:
             i, j = columns.index(finer), columns.index(coarser)
             n_levels = int(encoding.schema.n_levels[coarser])
             # the missing cells are behind the levels
@@ -133,7 +128,7 @@ def column_links(
 
     of_groups: dict[tuple[int, int], float] = {}
     for group, complete, ticks in groups_of_codes(encoding, of_rows.table.codes):
-        place = [columns.index(j) for j in group.columns if j in chosen]
+        place = [columns.index(j) for j in group.columns if j in columns]
         if len(place) < len(group.columns):
             continue
         own, more = chain_gains(group, ticks, weight_of_row[complete])
@@ -164,6 +159,29 @@ def column_links(
     return ColumnLinks(total, pairs, alike, implied, factor, besides)
 
 
+def dependence_inside(
+    config: FitConfig[L, S], labels: Labels, n_clusters: int, gains: Floats
+) -> tuple[Floats, Mask]:
+    """(K,) nats of the dependence of all pairs of columns inside clusters of the rows of a sample, and
+    whether it is more than chance. `labels`: -1 of rows that are left out. `gains` (D,): what the clusters
+    save in every column; columns that they hardly describe take no part.
+    """
+    background = config.background
+    usable = (background.usable[background.grid.p :] > 0) & (gains >= _DESCRIBED * gains.mean())
+    assert config.encoding is not None
+    columns, scores = _cells_of(config.encoding, background, usable, gains, _INSIDE_WIDTH)
+    nats, sure = np.zeros(n_clusters), np.zeros(n_clusters, bool)
+    if len(columns) < 2:
+        return nats, sure
+    order, sizes = np.argsort(labels, kind="stable"), np.bincount(labels + 1, minlength=n_clusters + 1)
+    for k, rows in enumerate(np.split(order, np.cumsum(sizes)[:-1])[1:]):
+        if len(rows) >= _FEWEST:
+            design = _Design(config.of_rows(rows), columns, scores)
+            nats[k], by_chance = design.dependence()
+            sure[k] = nats[k] > _SURE * by_chance
+    return nats, sure
+
+
 def _in_covariances(clusters: Clusters | None) -> NDArray[np.intp]:
     """The input columns that covariances of the clusters may hold."""
     if clusters is None or clusters.covariances is None:
@@ -178,6 +196,24 @@ def _described(saves: Floats, gains: Floats, held: NDArray[np.bool_]) -> NDArray
     if not gains.any():
         return np.ones(len(gains), bool)
     return np.asarray(held | (gains >= _DESCRIBED * np.maximum(saves.max(axis=0), 0.0)) & (gains > 0.0))
+
+
+def _cells_of(
+    encoding: LevelEncoding,
+    background: Background,
+    usable: NDArray[np.bool_],
+    selected_gains: Floats,
+    most_width: int,
+) -> tuple[list[int], list[Floats]]:
+    """The columns that take part, first those of numbers, and the scores of these."""
+    each = zip(encoding.input_schema.numeric_index.tolist(), encoding.numbers, strict=True)
+    # numbers take part by their scores, unless they are periodic or have fewer than three levels
+    numbers = {j: own for j, own in each if len(own.values) >= 3 and not own.period}
+    width = encoding.schema.n_levels + 1
+    width[list(numbers)] = 3
+    chosen = _columns(width, usable, selected_gains, most_width).tolist()
+    scores = [_scores(j, numbers[j], background) for j in chosen if j in numbers]
+    return sorted(chosen, key=lambda j: j not in numbers), scores
 
 
 def _scores(j: int, own: NumberLevels, background: Background) -> Floats:
@@ -197,11 +233,13 @@ def _rows(config: FitConfig[L, S]) -> NDArray[np.intp]:
     return np.asarray(rows if counted is None else counted[rows])
 
 
-def _columns(width: NDArray[np.intp], usable: NDArray[np.bool_], selected_gains: Floats) -> NDArray[np.intp]:
+def _columns(
+    width: NDArray[np.intp], usable: NDArray[np.bool_], selected_gains: Floats, most_width: int = MOST_WIDTH
+) -> NDArray[np.intp]:
     """The columns that take part, ascending; `width`: cells of a row of the design."""
     order = np.argsort(-selected_gains, kind="stable")
     order = order[usable[order] & (width[order] <= MOST_LEVELS + 1)]
-    return np.sort(order[np.cumsum(width[order]) <= MOST_WIDTH])
+    return np.sort(order[np.cumsum(width[order]) <= most_width])
 
 
 def _forest(saves: Floats) -> list[tuple[int, int]]:
@@ -331,6 +369,39 @@ class _Design:
             )
             gain[p:, :p], gain[:p, p:] = mixed, mixed.T
         return gain, parameters
+
+    def dependence(self) -> tuple[float, float]:
+        """Nats of the dependence of all pairs of columns, whose mean is 0 where columns are independent, and
+        its standard deviation in that case.
+
+        The sum of half of (n - 1) r^2 - 1 over pairs of scores and levels, a level of a share p by 1 - p: of
+        two categories, half of Pearson's chi-squared less its degrees of freedom. (n - 1) r^2 has the mean 1
+        for any two columns in random order.
+        """
+        p, widths = self.p, np.diff(np.append(self.start, len(self.tables)))
+
+        def of_column(values: Floats) -> Floats:
+            """Sums over the levels of a column, for each of them."""
+            return np.repeat(self._by_level(values, (1,)), widths, axis=1) if len(widths) else values
+
+        with_level = of_column(self.level_counts.T)
+        n = np.block([[self.both, with_level], [with_level.T, of_column(of_column(self.tables).T)]])
+        product = np.block([[self.products, self.level_sums.T], [self.level_sums, self.tables]])
+        levels = [self.level_counts, of_column(self.tables)]
+        total = np.block([[self.sums, of_column(self.level_sums.T)], levels])
+        square = np.block([[self.squares, of_column(self.level_squares.T)], levels])
+        share = _over(total, n)
+        variance = np.maximum(square - total * share, 0.0)
+        variance[:p] = np.where(variance[:p] > 1e-6, variance[:p], 0.0)
+        few = n.copy()
+        few[p:] *= np.minimum(share, 1.0 - share)[p:]
+        worth = np.ones_like(n)
+        worth[p:] -= share[p:]
+        owner = np.concatenate([np.arange(p), np.repeat(p + np.arange(len(widths)), widths)])
+        counted = (owner[:, None] < owner) & (few * few.T >= _EXPECTED * n) & (variance * variance.T > 0.0)
+        n, worth = n[counted], (worth * worth.T)[counted]
+        r_squared = (product - total * share.T)[counted] ** 2 / (variance * variance.T)[counted]
+        return 0.5 * float(worth @ ((n - 1.0) * r_squared - 1.0)), math.sqrt(0.5 * float(worth.sum()))
 
     def covariance_gain(self, numeric: NDArray[np.intp]) -> float:
         """What one covariance of numeric columns saves over their variances; 0 if pairs of columns contradict

@@ -119,7 +119,7 @@ class CRAFT(WithFixed):
     price_factor : "auto" or float, default="auto"
         Multiplies the price (1/2) log N of a cluster and of each of its parameters; larger values give fewer
         clusters. "auto": max(1, N / 1000), so that the number of clusters does not grow with the rows, but 1
-        where that merges clearly separate groups. 1 resolves clusters of less than a hundredth of a long
+        where that merges separate groups. 1 resolves clusters of less than a hundredth of a long
         table.
     missing : {"ignore", "category", "error"}, default="ignore"
         Missing values cost and count nothing, are a level of their own (categorical columns), or an error.
@@ -425,7 +425,7 @@ class CRAFT(WithFixed):
         """Find the clusters of rows that have been read; returns their labels. `former`: the clusters from
         which the search starts, too, and whose numbers the clusters get. `groups`: of rows that stay
         together. `start`: labels of a start, -1 where a row joins the cheapest cluster. `merged`: whether
-        the price factor "auto" has merged clearly separate groups, so that it is 1.
+        the price factor "auto" has merged separate groups, so that it is 1.
         """
         rows, background, encoding = encoded.rows, encoded.background, encoded.encoding
         assert isinstance(encoding, LevelEncoding)
@@ -511,7 +511,8 @@ class CRAFT(WithFixed):
         )
         fitted.remember(clusters)
         dependent = fitted.dependence_ratio > 1.0
-        if self._may_merge(spec) and bounds is None and not dependent and falls_apart(config, result.labels):
+        may_merge = self._may_merge(spec) and bounds is None
+        if may_merge and falls_apart(config, result.labels, links, dependent):
             return self._fit(encoded, meter, n_threads, former, groups, start, merged=True)
         self._set_fitted(fitted)
         for name in ("_fixed", "_groups", "changes_"):  # of former clusters

@@ -163,6 +163,22 @@ class ColumnLinks:
     factor: OneFactor = field(default_factory=OneFactor)  # behind columns that clusters describe
     besides: float = 0.0  # `saving` without links that groups along the factor explain
 
+    @property
+    def rival(self) -> float:
+        """What links or one factor save."""
+        return max(self.saving, self.factor.gradual)
+
+    def ratio(self, saved: float) -> float:
+        """What links or one factor save over what clusters save; infinity if clusters save nothing, NaN if
+        nothing does.
+
+        Where the places of the rows on the factor are a few points, groups explain the links between its
+        columns, so that only the other links can make the ratio exceed 1.
+        """
+        if saved > 0.0:
+            return (max(self.besides, min(self.rival, saved)) if self.factor.separate else self.rival) / saved
+        return math.inf if self.rival > 0.0 else math.nan
+
     def scaled(self, scale: float) -> ColumnLinks:
         """The links of a table that is `scale` times as long."""
         return replace(
@@ -345,17 +361,8 @@ class FittedClusters:
 
     @property
     def dependence_ratio(self) -> float:
-        """What links or one factor save over what clusters save; infinity if clusters save nothing, NaN if
-        nothing does.
-
-        Where the places of the rows on the factor are a few points, groups explain the links between its
-        columns, so that only the other links can make the ratio exceed 1.
-        """
-        links, saved = self.links, saved_by(self.clusters, self.path, self.cross is not None)
-        rival = max(links.saving, links.factor.gradual)
-        if saved > 0.0:
-            return (max(links.besides, min(rival, saved)) if links.factor.separate else rival) / saved
-        return math.inf if rival > 0.0 else math.nan
+        """What links or one factor save over what clusters save."""
+        return self.links.ratio(saved_by(self.clusters, self.path, self.cross is not None))
 
     @property
     def selected(self) -> Bits:

@@ -406,7 +406,7 @@ class WithRefits(WithMergePath):
 
     def _factor_of(self, weight: float) -> float:
         """The price factor of rows of this weight in the clusters of the fit: 1, if "auto" was 1 in a long
-        table, whose clusters are clearly separate groups.
+        table, whose clusters are separate groups.
         """
         fitted = self._fitted
         told_apart = fitted.spec.price_factor == 1.0 and fitted.weight > ROWS_AT_FULL_PRICE

@@ -14,7 +14,7 @@ import pytest
 from craftc import CRAFT, MixedTable, load_model, save_model
 from craftc.craft import dependence, diagnosis
 from craftc.craft.background import Background
-from craftc.craft.dependence import column_links
+from craftc.craft.dependence import column_links, dependence_inside
 from craftc.craft.fitted import ColumnLinks
 from craftc.craft.parameters import ModelSpec
 from craftc.craft.rows.local import LocalRows
@@ -183,6 +183,69 @@ def test_where_clusters_save_nothing():
     assert [link[:2] for link in linked.column_links_] == [("x0", "x1")]
     priced = fixed_price(cluster_price=5.0, random_state=0).fit(pair)
     assert (priced.column_links_, math.isnan(priced.dependence_ratio_)) == ([], True)
+
+
+def inside(table, labels, weight=None):
+    """What `dependence_inside` says of these clusters."""
+    config, encoding = config_of(table, weight)
+    config = replace(config, encoding=encoding)
+    return dependence_inside(config, labels, labels.max() + 1, np.zeros(table.schema.n_columns))
+
+
+def test_dependence_inside_clusters_is_pearsons():
+    """Half of chi-squared, times (n - 1) / n, less its degrees of freedom, over pairs of columns."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 900).astype(np.int32)
+    shared = rng.integers(0, 2, 900)
+    columns = [np.array(list("abc"))[(rng.integers(0, 2, 900) + shared * labels)] for _ in range(3)]
+    nats, sure = inside(MixedTable.from_data({f"c{j}": own for j, own in enumerate(columns)}), labels)
+    for k in range(2):
+        expected = 0.0
+        rows = labels == k
+        for one, other in itertools.combinations(columns, 2):
+            counts = pd.crosstab(one[rows], other[rows]).to_numpy().astype(float)
+            by_chance = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / rows.sum()
+            squared = ((counts - by_chance) ** 2 / by_chance).sum()
+            free = (counts.shape[0] - 1) * (counts.shape[1] - 1)
+            expected += 0.5 * (squared * (rows.sum() - 1) / rows.sum() - free)
+        assert nats[k] == pytest.approx(expected)
+    assert sure.tolist() == [False, True]
+
+
+def test_dependence_inside_clusters_of_numbers_is_their_correlation():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(50, 2)) @ np.array([[1.0, 0.7], [0.0, 0.7]])  # so few that a level is a value
+    encoding = config_of(MixedTable.from_data(x))[1]
+    scores = np.column_stack(
+        [own.normal_scores[own.apply(c)] for own, c in zip(encoding.numbers, x.T, strict=True)]
+    )
+    r = np.corrcoef(scores.T)[0, 1]
+    nats, sure = inside(MixedTable.from_data(x), np.zeros(50, np.int32))
+    assert nats[0] == pytest.approx(0.5 * (49 * r * r - 1.0), rel=1e-2)
+    assert sure[0]
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_independent_columns_are_independent_inside_clusters(missing):
+    rng = np.random.default_rng(2)
+    n = 20_000
+    columns = {f"x{j}": rng.exponential(size=n) for j in range(4)}
+    columns |= {f"c{j}": np.array(list("abcdefgh"))[rng.geometric(0.4, n).clip(1, 8) - 1] for j in range(4)}
+    table = MixedTable.from_data(pd.DataFrame(columns).mask(rng.random((n, 8)) < missing))
+    nats, sure = inside(table, rng.integers(0, 40, n).astype(np.int32))
+    assert sure.sum() <= 1
+    assert abs(nats.mean()) < 3.0
+
+
+def test_dependence_inside_clusters_of_weights_equals_repeated_rows():
+    table = dependent(7, n=120)
+    rng = np.random.default_rng(3)
+    weight, labels = rng.integers(0, 4, 120), rng.integers(0, 2, 120).astype(np.int32)
+    repeated = np.repeat(np.arange(120), weight)
+    weighted = inside(table, labels, weight)
+    expanded = inside(table.take(repeated), labels[repeated])
+    np.testing.assert_allclose(weighted[0], expanded[0], rtol=1e-9)
+    np.testing.assert_array_equal(weighted[1], expanded[1])
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 0), (2, 0, 2), (12, 1, 0), (30, 2, 2)])

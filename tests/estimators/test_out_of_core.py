@@ -108,6 +108,20 @@ def test_a_fit_has_the_same_bits(tmp_path, ends, covariance, monkeypatch):
             )
 
 
+def test_separate_groups_are_told_apart_in_files_as_in_memory(tmp_path):
+    """The price factor is chosen from the same rows."""
+    rng = np.random.default_rng(0)
+    group, shares = rng.integers(0, 20, 3000), rng.dirichlet(np.full(6, 0.35), size=(20, 8)).cumsum(axis=2)
+    levels = (rng.random((3000, 8))[:, :, None] > shares[group][:, :, :-1]).sum(axis=2)
+    whole = pa.table({f"c{j}": np.array(list("abcdef"))[levels[:, j]] for j in range(8)})
+    folder = write(tmp_path / "parts", whole, (1, 1200))
+    model = CRAFT(n_init=1, random_state=0).fit(str(folder / "*.parquet"))
+    again = CRAFT(n_init=1, random_state=0).fit(whole)
+    assert model.price_factor_ == again.price_factor_ == 1.0
+    np.testing.assert_array_equal(model.labels_, again.labels_)
+    assert model.objective_ == again.objective_
+
+
 def test_columns_are_chosen_and_files_may_hold_more(tmp_path):
     whole = table()
     folder = write(tmp_path / "parts", whole, (300,))

@@ -1,4 +1,4 @@
-"""The price factor of a long table: N / 1000, but 1 where that merges clearly separate groups."""
+"""The price factor of a long table: N / 1000, but 1 where that merges separate groups."""
 
 from __future__ import annotations
 
@@ -24,6 +24,21 @@ def separate_groups(n=N, n_groups=K, seed=0):
     names = np.array(list("abcd"))
     columns = {f"x{j}": numbers[:, j] for j in range(6)} | {f"c{j}": names[levels[:, j]] for j in range(4)}
     return group, columns
+
+
+def overlapping_groups(n, n_groups, n_columns, n_levels, concentration, seed=0):
+    """A group of each row, and categories by which some rows belong to several groups."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, n_groups, n)
+    shares = rng.dirichlet(np.full(n_levels, concentration), size=(n_groups, n_columns))
+    levels = (rng.random((n, n_columns))[:, :, None] > shares.cumsum(axis=2)[group][:, :, :-1]).sum(axis=2)
+    return group, {f"c{j}": np.array(list("abcdefgh"))[levels[:, j]] for j in range(n_columns)}
+
+
+def random_walks(n=2000, seed=0):
+    """Columns that follow a path without groups."""
+    rng = np.random.default_rng(seed)
+    return np.cumsum(rng.normal(size=(n, 6)), axis=0) + 3.0 * rng.normal(size=(n, 6))
 
 
 def slanted_clouds(n=N, seed=0):
@@ -65,6 +80,37 @@ def test_threads_and_memory_do_not_matter(told_apart):
     again = CRAFT(random_state=0, n_init=2, n_threads=2).fit(MixedTable.from_data(table))
     np.testing.assert_array_equal(again.labels_, model.labels_)
     assert again.objective_ == model.objective_
+
+
+@pytest.mark.parametrize(
+    ("shape", "before", "least"), [((4000, 16, 12, 8, 0.8), 1, 0.75), ((3000, 20, 8, 6, 0.35), 8, 0.85)]
+)
+def test_overlapping_groups_are_told_apart_where_columns_are_independent_inside(shape, before, least):
+    group, table = overlapping_groups(*shape)
+    merged = CRAFT(random_state=0, n_init=2, price_factor=shape[0] / 1000).fit(table)
+    assert merged.n_clusters_ <= before
+    model = CRAFT(random_state=0, n_init=2).fit(table)
+    assert model.price_factor_ == 1.0
+    assert adjusted_rand_index(group, model.labels_) > least
+
+
+def test_groups_are_told_apart_where_links_save_more_than_one_cluster():
+    """Ten columns in which forty groups differ, and two that copy each other."""
+    group, table = overlapping_groups(6000, 40, 10, 6, 0.3)
+    x = np.random.default_rng(1).normal(size=(6000, 1))
+    table |= {"x": x[:, 0], "y": x[:, 0] + np.random.default_rng(2).normal(size=6000)}
+    model = CRAFT(random_state=0, n_init=2).fit(table)
+    merged = CRAFT(random_state=0, n_init=2, price_factor=6.0).fit(table)
+    assert merged.dependence_ratio_ > 1.0
+    assert model.price_factor_ == 1.0
+    assert adjusted_rand_index(group, model.labels_) > 0.9
+
+
+def test_pieces_of_a_path_stay_merged():
+    X = random_walks()
+    model = CRAFT(random_state=0, n_init=2).fit(X)
+    assert 1 < model.n_clusters_ < CRAFT(random_state=0, n_init=2, price_factor=1).fit(X).n_clusters_
+    assert model.price_factor_ == len(X) / 1000
 
 
 def test_pieces_of_dependent_clusters_stay_merged():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from craftc._common.random import uniform
+from craftc._common.random import spread, uniform
 from craftc._kernels import random as kernel
 
 WORD = (1 << 64) - 1
@@ -68,3 +68,15 @@ def test_arguments_that_do_not_fit():
         kernel.uniform_numbers(0, (), np.zeros((3, 1), np.uint64), np.empty(2))
     with pytest.raises((TypeError, ValueError)):
         kernel.uniform_number("x", ())
+
+
+@pytest.mark.parametrize(("n", "m"), [(5, 5), (6, 5), (16_385, 16_384), (20_000, 16_384), (10**10, 64)])
+def test_rows_of_a_sample_are_distinct(n, m):
+    rows = spread(n, m, 0, 3)
+    assert len(rows) == m
+    assert rows[0] >= 0
+    assert rows[-1] < n
+    assert (np.diff(rows) > 0).all()
+    parts = np.arange(m + 1) * n // m
+    assert (rows >= parts[:-1]).all()
+    assert (rows < parts[1:]).all()

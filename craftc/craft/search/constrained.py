@@ -412,7 +412,7 @@ def _of_sample(search: ConstrainedSearch) -> tuple[ConstrainedSearch, NDArray[np
         return search, slice(None)
     units = np.arange(n)
     if n > _ROWS:
-        units = np.unique(spread(n, _ROWS, config.seed, CraftStream.STAGE_SAMPLE))
+        units = spread(n, _ROWS, config.seed, CraftStream.STAGE_SAMPLE)
     rows, groups = units, bounds.groups
     if groups is not None:
         number = np.full(n, -1, np.int32)
