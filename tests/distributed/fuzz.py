@@ -20,7 +20,7 @@ import pandas as pd
 
 from craftc import CRAFT
 from craftc.craft import dependence, search
-from craftc.craft.rows import partitioned
+from craftc.craft.rows import local, partitioned
 from craftc.craft.rows.recipes import sides_moved
 from craftc.craft.search import automatic, covariances, splits
 from craftc.distributed import Partitions
@@ -41,10 +41,23 @@ def low_limits(large=100, few=40):
             stack.enter_context(mock.patch.object(module, "SAMPLE_ROWS", large))
         stack.enter_context(mock.patch.object(covariances, "_ROWS", large))
         stack.enter_context(mock.patch.object(partitioned, "_FEW_ROWS", few))
+        stack.enter_context(mock.patch.object(local, "_MANY", large))
         stack.enter_context(mock.patch.object(splits, "_SPLIT_SAMPLE", 32))
+        stack.enter_context(mock.patch.object(splits, "_TRIAL_SAMPLE", 48))
         stack.enter_context(mock.patch.object(splits, "_MOST_CANDIDATES", 24))
         stack.enter_context(mock.patch.object(splits, "_SCREENED", 12))
         stack.enter_context(mock.patch.object(splits, "_SCREENING_SAMPLE", 20))
+        yield
+
+
+@contextlib.contextmanager
+def every_split_is_tried():
+    """Splits of long clusters are tried with all rows, whatever a sample promises."""
+
+    async def promises(*_):
+        return True
+
+    with mock.patch.object(splits.SplitFinder, "_promises", promises):
         yield
 
 

@@ -17,7 +17,7 @@ from craftc import CRAFT
 from craftc.distributed.dask import engine as dask_engine
 from craftc.distributed.dask.engine import DaskEngine
 from craftc.distributed.dask.tasks import JobEnded, end_job, task_of
-from tests.distributed.fuzz import low_limits
+from tests.distributed.fuzz import every_split_is_tried, low_limits
 from tests.distributed.same_fit import cut, differences, even, mixed
 
 pd = pytest.importorskip("pandas")
@@ -133,6 +133,7 @@ def test_a_worker_is_killed_in_several_phases(client, here, phases):
         kill(client, victim)
 
     with contextlib.ExitStack() as stack:
+        stack.enter_context(every_split_is_tried())
         pending = [stack.enter_context(before_operation(act, phase)) for phase in phases]
         far = fit(lazy(), client)
     assert pending == [[]] * len(phases)
@@ -278,7 +279,7 @@ def test_a_partition_that_kills_its_worker(client):
 
     with pytest.raises(
         RuntimeError,
-        match=r"Partition 1 has been lost with its worker \d times; give the workers more memory",
+        match=r"Partition [01] has been lost with its worker \d times; give the workers more memory",
     ):
         fit(lazy(read, parts=2), client)
     assert left_behind(client) == []

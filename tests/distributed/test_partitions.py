@@ -12,7 +12,7 @@ from craftc import CRAFT
 from craftc.distributed import Partitions
 from craftc.distributed.engine import SerialEngine
 from craftc.table import tally
-from tests.distributed.fuzz import low_limits, sampled_encoding
+from tests.distributed.fuzz import every_split_is_tried, low_limits, sampled_encoding
 from tests.distributed.same_fit import cut, differences, differences_of_levels, even, mixed, outcome
 
 pd = pytest.importorskip("pandas")
@@ -142,10 +142,15 @@ def test_large_tables_are_searched_in_their_partitions(name, parameters):
 def test_with_the_limits_of_users(parameters):
     X = mixed(60_000, seed=5, n_clusters=3).drop(columns="few")  # clusters of more rows than a sample has
     own = {"price_factor": 1.0, "n_init": 2, "random_state": 0} | parameters
-    here, said = outcome(lambda: CRAFT(**own).fit(X))
+    plain, plain_said = outcome(lambda: CRAFT(**own).fit(X))
+    far, far_said = outcome(lambda: CRAFT(**own).fit(Partitions(cut(X, even(len(X), 3)))))
+    assert differences(far, plain) == []
+    assert far_said == plain_said
     for parts in (2, 7) if not parameters else (7,):
         source = CountedPartitions(cut(X, even(len(X), parts)))
-        far, far_said = outcome(lambda: CRAFT(**own).fit(source))  # noqa: B023
+        with every_split_is_tried():
+            here, said = outcome(lambda: CRAFT(**own).fit(X))
+            far, far_said = outcome(lambda: CRAFT(**own).fit(source))  # noqa: B023
         assert differences(far, here) == []
         assert far_said == said
         assert source.last.asked["leaving"] > 0
