@@ -276,7 +276,7 @@ def test_no_level_has_a_colour_of_the_numbers_or_of_missing_cells():
 
 def test_the_rows_of_a_long_table_are_subsampled():
     columns = {name: np.tile(np.asarray(values), 50) for name, values in mixed_rows().items()}
-    model = CRAFT(random_state=0, n_init=1).fit(columns)
+    model = CRAFT(2, random_state=0, n_init=1).fit(columns)
     axes = plot.tiles(model, columns)
     sizes = np.bincount(model.predict(columns))
     assert axes.images[0].get_array().shape == (2000, 4, 3)
