@@ -11,20 +11,18 @@ from dataclasses import replace
 
 from craftc._common.random import FeatureStream
 from craftc._common.threads import parallel_map
-from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.restarts import (
     ROUNDS,
     FeatureConfig,
     FeatureData,
     FeatureFit,
-    exchange_draws,
     exchange_features,
     from_memberships,
     restarts_in_parallel,
     run_for,
     run_restart,
-    run_to_convergence,
     threads_within,
+    with_one_more,
     work_of_sweep,
 )
 
@@ -60,9 +58,7 @@ def _grown(data: FeatureData, config: FeatureConfig, r: int) -> tuple[FeatureFit
         if fit is None:
             grown = run_restart(data, fixed, r, run, report=False)
         else:
-            draws = exchange_draws(fixed, (FeatureStream.GROWTH, r), 0, bpmeans_kernel.TRIALS)
-            run.exchange(fit.masks, K - 1, -1, draws)
-            grown = run_to_convergence(run, fixed, None)
+            grown = with_one_more(run, fixed, fit.masks, r)
         each = work_of_sweep(data, fixed, K)
         budget = min(_SWEEPS * K, int(_STEP / each))
         fit = exchange_features(data, fixed, grown, key, run, 1, budget)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from craftc._common.cluster_moments import consistent_choice, some_for_dimensions
 from craftc._common.random import FeatureStream, spread
 from craftc._common.typing import Bits, Floats
-from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.restarts import (
     WORK,
     FeatureConfig,
@@ -21,7 +20,6 @@ from craftc.bpmeans.restarts import (
     best_restarts,
     choose,
     exchange_budget,
-    exchange_draws,
     exchange_features,
     from_memberships,
     improved_alone,
@@ -30,10 +28,10 @@ from craftc.bpmeans.restarts import (
     run_alone,
     run_for,
     run_restart,
-    run_to_convergence,
     running_best,
     threads_within,
     unpack,
+    with_one_more,
 )
 
 _CHOICE_ROWS = 4096  # rows of the sample from which a larger table chooses K
@@ -180,9 +178,7 @@ def _leading(path: ModelPath, data: FeatureData, config: FeatureConfig, restart:
     if not config.exchanges:
         return fit
     if fewer is not None and fewer.n_features == K - 1:
-        draws = exchange_draws(config, (FeatureStream.GROWTH, config.n_init), 0, bpmeans_kernel.TRIALS)
-        run.exchange(fewer.masks, K - 1, -1, draws)
-        grown = run_to_convergence(run, config, None)
+        grown = with_one_more(run, config, fewer.masks, config.n_init)
         if grown.objective < fit.objective:
             fit, key = grown, (FeatureStream.GROWN_EXCHANGE, 0)
     return improved_alone(data, config, fit, key, _PATH_ROUNDS)
@@ -229,9 +225,7 @@ def _extend(path: ModelPath, data: FeatureData, config: FeatureConfig, K: int) -
 def _grown(record: Record, data: FeatureData, config: FeatureConfig, K: int) -> Record:
     """A solution for K - 1 features with one more, improved by exchanges."""
     run = run_for(data, config, threads_within(data, config))
-    draws = exchange_draws(config, (FeatureStream.GROWTH, record.n_starts), 0, bpmeans_kernel.TRIALS)
-    run.exchange(record.fit.masks, K - 1, -1, draws)
-    fit = run_to_convergence(run, config, None)
+    fit = with_one_more(run, config, record.fit.masks, record.n_starts)
     budget = exchange_budget(data, config, K, fit.n_iter)
     key = (FeatureStream.GROWN_EXCHANGE, record.n_starts)
     fit = exchange_features(data, config, fit, key, run, _GROWN_ROUNDS, budget)

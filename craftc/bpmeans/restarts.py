@@ -383,12 +383,10 @@ def work_of_sweep(data: FeatureData, config: FeatureConfig, K: int) -> float:
 
 def exchange_budget(data: FeatureData, config: FeatureConfig, n_features: int, sweeps: int) -> int:
     """Most sweeps of the exchanges from one solution; if expensive, the `sweeps` that led to it."""
-    most = _SWEEPS * n_features
     if not is_small(data, config) or config.collapsed:
         return sweeps
-    if most * work_of_sweep(data, config, n_features) <= config.work:
-        return most
-    return max(sweeps, int(config.work / work_of_sweep(data, config, n_features)))
+    most, each = _SWEEPS * n_features, work_of_sweep(data, config, n_features)
+    return most if most * each <= config.work else max(sweeps, int(config.work / each))
 
 
 def from_memberships(
@@ -433,6 +431,15 @@ def random_draws(config: FeatureConfig, restarts: NDArray[np.intp], steps: int) 
     trials = config.n_trials or 2 + int(math.log(steps))
     key = restarts[:, None, None], np.arange(steps)[:, None], np.arange(trials)
     return np.ascontiguousarray(uniform(config.seed, FeatureStream.FEATURE, *key))
+
+
+def with_one_more(run: bpmeans_kernel.Run, config: FeatureConfig, masks: Masks, number: int) -> FeatureFit:
+    """A solution with one feature less than `config` has, and the residual of a drawn row, after sweeps until
+    convergence; `number` keys the draws.
+    """
+    draws = exchange_draws(config, (FeatureStream.GROWTH, number), 0, bpmeans_kernel.TRIALS)
+    run.exchange(masks, config.n_features - 1, -1, draws)
+    return run_to_convergence(run, config, None)
 
 
 def exchange_draws(config: FeatureConfig, key: tuple[FeatureStream, int], turn: int, trials: int) -> Floats:
