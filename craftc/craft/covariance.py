@@ -116,11 +116,6 @@ class CrossProducts:
         """A copy of some clusters in the given order."""
         return CrossProducts(self.columns, self.sums[clusters])
 
-    def add(self, other: CrossProducts, sign: int) -> None:
-        """Add the sums of the same clusters of other rows, or subtract them (-1)."""
-        for own, more in zip(self.sums, other.sums, strict=True):
-            cross_kernel.add_cross(own, more, sign)
-
     def total(self) -> CrossProducts:
         """The sums of all clusters as one."""
         sums = self.sums[:1].copy()
@@ -373,6 +368,12 @@ def unions(
     for union, other in zip(out, second, strict=True):
         moments_kernel.merge(union, groups[other], 1, first_numeric)
     return out
+
+
+def add_products(sums: Integers, other: Integers, sign: int = 1) -> None:
+    """Add the sums of products of the same clusters of other rows, or subtract them (-1)."""
+    for own, more in zip(sums, other, strict=True):
+        cross_kernel.add_cross(own, more, sign)
 
 
 @dataclass

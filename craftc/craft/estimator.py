@@ -509,11 +509,10 @@ class CRAFT(WithFixed):
             links,
             None if former is None else former.order,
         )
-        fitted.remember(clusters)
-        dependent = fitted.dependence_ratio > 1.0
         may_merge = self._may_merge(spec) and bounds is None
-        if may_merge and falls_apart(config, result.labels, links, dependent):
+        if may_merge and falls_apart(config, result.labels, links, links.ratio(saved) > 1.0):
             return self._fit(encoded, meter, n_threads, former, groups, start, merged=True)
+        fitted.remember(clusters)
         self._set_fitted(fitted)
         for name in ("_fixed", "_groups", "changes_"):  # of former clusters
             self.__dict__.pop(name, None)

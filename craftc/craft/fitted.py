@@ -34,7 +34,7 @@ from craftc.table import MixedTable, Schema
 from craftc.table.answers import answer_groups
 from craftc.table.column_weights import weights_note
 from craftc.table.levels import LevelEncoding
-from craftc.table.moments import ExactSums, Moments
+from craftc.table.moments import ExactSums, Moments, add_groups
 from craftc.table.numeric_encoding import NumericEncoding
 
 
@@ -140,8 +140,7 @@ def sums_of_table(
             part, of_rows = table.take(rows), weight[rows] if len(weight) else weight
             for sign, where in ((-1, change.place[labels[rows]]), (1, change.where)):
                 moved = Moments.of_partition(grid, unit, part, of_rows, where, n_clusters, n_threads)
-                for group, other in zip(groups, moved.groups, strict=True):
-                    moments_kernel.merge(group, other, sign, grid.first_numeric)
+                add_groups(groups, moved.groups, grid, sign)
         renumber(labels, change.place)
         labels[rows] = change.where
         sums.append(change.place, groups)

@@ -15,15 +15,14 @@ from craftc._common.merge_path import Change, MergePath
 from craftc._common.messages import warn_user
 from craftc._common.typing import Integers, Labels, Mask
 from craftc._common.validation import WEIGHT_BITS
-from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters
-from craftc.craft.covariance import CrossProducts
+from craftc.craft.covariance import CrossProducts, add_products
 from craftc.craft.fitted import CarriedSums, ColumnLinks, FittedClusters, PathClusters, RowCounts
 from craftc.table import MixedTable
-from craftc.table.moments import NUMERIC_CELLS, Moments
+from craftc.table.moments import NUMERIC_CELLS, Moments, add_groups
 
 _LARGEST_STEP = 2.0**62  # an integer of a cell
 _LARGEST_SQUARES = 2.0**125  # a sum of squares, of 128 bits
@@ -75,13 +74,11 @@ class RowSums:
         groups, original = self.groups.copy(), self.original.copy()
         pairs = ((groups, fitted.sums), (original, fitted.original))
         for own, known in pairs[: 1 if fitted.encoding.identity else 2]:
-            for to, group in zip(own, known.groups, strict=True):
-                moments_kernel.merge(to, group, 1, known.grid.first_numeric)
+            add_groups(own, known.groups, known.grid)
         cross = None
         if fitted.cross is not None and self.cross is not None:
             cross = self.cross.copy()
-            for to, group in zip(cross, fitted.cross.sums, strict=True):
-                cross_kernel.add_cross(to, group)
+            add_products(cross, fitted.cross.sums)
         rows = fitted.rows
         if rows is not None:
             rows = replace(rows, counts=rows.counts + self.groups[:, 0])

@@ -132,6 +132,12 @@ class _Factor:
                 s = s[:, s.any(axis=0)]
                 own = s - self.shares[place] @ s
             self.statistics.append(own)
+        self.sizes = np.array([-1 if s is None else s.shape[1] for s in self.statistics], np.intp)
+        most = max(int(widths.max()) - 1, int(self.sizes.max()), 1)
+        self.padded = np.zeros((len(counts), most))  # the statistics, in rows of one length
+        for place, tilted in zip(self.places, self.statistics, strict=True):
+            if tilted is not None:
+                self.padded[place, : tilted.shape[1]] = tilted
         self.log_shares = np.empty((len(counts), 0))
 
     def fit(self, nodes: Floats, places: Floats, normal: bool = False, enough: float = math.inf) -> float:
@@ -141,19 +147,13 @@ class _Factor:
 
         `places` (n, nodes) are the first places of the rows.
         """
-        sizes = [-1 if s is None else s.shape[1] for s in self.statistics]
-        most = max(int(np.diff(self.starts).max()) - 1, *sizes, 1)
-        statistics = np.zeros((len(self.counts), most))
-        for place, s in zip(self.places, self.statistics, strict=True):
-            if s is not None:
-                statistics[place, : s.shape[1]] = s
         self.log_shares = np.empty((len(self.counts), len(nodes)))
         return factor_kernel.fit(
             self.rows,
             self.weight,
             self.starts,
-            np.array(sizes, np.intp),
-            statistics,
+            self.sizes,
+            self.padded,
             self.column_weights,
             self.shares,
             self.price,

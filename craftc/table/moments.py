@@ -126,11 +126,6 @@ class Moments:
         """A copy of some clusters in the given order, without storage for threads."""
         return Moments.of_groups(self.grid, self.unit, self.groups[clusters])
 
-    def add(self, other: Moments, sign: int) -> None:
-        """Add the moments of the same clusters of other rows, or subtract them (-1)."""
-        for group, more in zip(self.groups, other.groups, strict=True):
-            _kernel.merge(group, more, sign, self.grid.first_numeric)
-
     def total(self, rest: Integers | None = None) -> Moments:
         """Moments of the whole table; `rest` (width,): integers of rows that are in no cluster."""
         total = Moments(self.grid, self.unit, 1)
@@ -160,6 +155,12 @@ class Moments:
         mean, deviations = np.empty((2, self.n_clusters, self.grid.p))
         _kernel.means(self.groups, self.grid.first_numeric, mean, deviations)
         return mean, deviations * self.unit
+
+
+def add_groups(groups: Integers, other: Integers, grid: _kernel.Grid, sign: int = 1) -> None:
+    """Add the moments (K, width) of the same clusters of other rows, or subtract them (-1)."""
+    for group, more in zip(groups, other, strict=True):
+        _kernel.merge(group, more, sign, grid.first_numeric)
 
 
 @dataclass(frozen=True, eq=False)

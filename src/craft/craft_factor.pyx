@@ -28,7 +28,7 @@ cdef double ENOUGH = 1e-4       # share of the gain by which a last step raises 
 
 
 cdef struct factor_t:
-    Py_ssize_t D, levels, lanes, R  # columns, levels of all of them, places in whole vectors, statistics
+    Py_ssize_t D, lanes, R          # columns, places in whole vectors, statistics
     const Py_ssize_t *start         # (D + 1,) first level of every column
     const Py_ssize_t *size          # (D,) statistics of every column; -1: indicators of all levels but one
     const double *statistics        # (levels, R)
@@ -92,7 +92,7 @@ def fit(
     cdef double[::1] prior = np.full(lanes, -INFINITY), mass = np.zeros(lanes), room = np.empty(lanes)
     cdef factor_t F
     cdef double total = 0.0, without = 0.0, gain = -INFINITY, former
-    F.D, F.levels, F.lanes, F.R = D, W, lanes, R
+    F.D, F.lanes, F.R = D, lanes, R
     F.start, F.size, F.share0 = &starts[0], &sizes[0], &shares[0]
     F.statistics, F.node, F.held = &statistics[0, 0], &node[0], &held[0]
     F.intercept, F.tilt, F.share, F.log_share = &intercept[0], &tilt[0], &share[0, 0], &log_share[0, 0]
@@ -218,7 +218,7 @@ cdef void _newton(factor_t *F, Py_ssize_t d) noexcept nogil:
         rests, spreads = rests + residual, spreads + spread
         if at == 0:
             continue
-        a = at - 1               # the indicator of level at, less its share
+        a = at - 1              # the indicator of this level, less its share
         F.ascent[a] += residual
         H[a * R + a] += spread
         for k in range(F.lanes):

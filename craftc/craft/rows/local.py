@@ -20,7 +20,7 @@ from craftc._kernels.craft import CostTables
 from craftc._kernels.craft_rows import rows_in
 from craftc._kernels.moments import Grid
 from craftc.craft.clusters import Clusters, assign_only
-from craftc.craft.covariance import CrossProducts
+from craftc.craft.covariance import CrossProducts, add_products
 from craftc.craft.fitted import CarriedSums, sums_of_table
 from craftc.craft.rows import (
     Answer,
@@ -35,7 +35,7 @@ from craftc.craft.rows import (
 from craftc.craft.rows.scores import RowStatistics
 from craftc.table import MixedTable, Schema
 from craftc.table.levels import LevelEncoding
-from craftc.table.moments import Moments, integer_grid
+from craftc.table.moments import Moments, add_groups, integer_grid
 from craftc.table.tally import Tally, table_tally
 
 _NO_ROWS = np.empty(0, np.int32)
@@ -182,8 +182,9 @@ class LocalRows:
         part = LocalRows(self.table.take(moved), self.weight[moved] if len(self.weight) else self.weight)
         sums, products = moments.select(np.arange(K)), cross.select(np.arange(K))
         for sign, own in ((-1, place[before[moved]]), (1, labels[moved])):
-            sums.add(part.moments(grid, moments.unit, own, K, n_threads), sign)
-            products.add(part.cross_products(cross.columns, grid, own, K, n_threads), sign)
+            add_groups(sums.groups, part.moments(grid, moments.unit, own, K, n_threads).groups, grid, sign)
+            more = part.cross_products(cross.columns, grid, own, K, n_threads)
+            add_products(products.sums, more.sums, sign)
         return sums, products
 
     def sums_along(self, path: MergePath, moments: Moments, n_threads: int) -> CarriedSums:

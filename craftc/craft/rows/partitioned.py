@@ -19,14 +19,13 @@ from craftc._common.random import spread
 from craftc._common.threads import aligned
 from craftc._common.typing import Array, Floats, Integers, Labels
 from craftc._kernels import craft as craft_kernel
-from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import craft_passes as passes_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc._kernels.craft import CostTables
 from craftc._kernels.moments import Grid
 from craftc.craft.clusters import Clusters
-from craftc.craft.covariance import CrossProducts
+from craftc.craft.covariance import CrossProducts, add_products
 from craftc.craft.fitted import CarriedSums
 from craftc.craft.rows import Answer, Asking, Candidates, Cells, Encoding, Passes, PassSpace, RowwiseMargins
 from craftc.craft.rows import recipes as operations
@@ -38,7 +37,7 @@ from craftc.distributed.partitioned_table import PartitionedTable, first_rows_of
 from craftc.distributed.partitions import MOST_GIVEN, OneCluster, Renumbered
 from craftc.table import MixedTable, Schema
 from craftc.table.levels import LevelEncoding
-from craftc.table.moments import Moments, grid_of_ranges
+from craftc.table.moments import Moments, add_groups, grid_of_ranges
 from craftc.table.tally import Tally
 
 _FEW_ROWS = 1 << 14  # of a cluster whose rows are split in this process
@@ -270,7 +269,7 @@ class PartitionedRows:
             path[made] = path[made - 1]
             of.converged = not any(n_moved for n_moved, _ in found)
             if not of.converged:
-                operations.add_groups(of.groups[: of.K], _sum([gained for _, gained in found], grid), grid)
+                add_groups(of.groups[: of.K], _sum([gained for _, gained in found], grid), grid)
                 of.K, number = passes_kernel.drop_empty(of.groups, of.mask, of.K)
                 labels = (
                     after if len(number) == of.K else self.renumbered(after, np.append(number, np.int32(-1)))
@@ -368,7 +367,7 @@ class FarCluster:
             found = await Question(operations.sides_moved, (self.labels, sides, after), self.k, grid)
             if not any(n_moved for n_moved, _ in found):
                 break
-            operations.add_groups(of.groups, _sum([gained for _, gained in found], grid), grid)
+            add_groups(of.groups, _sum([gained for _, gained in found], grid), grid)
             sides = after
             of.K, _number = passes_kernel.drop_empty(of.groups, of.mask, of.K)
             _priced(of, space)
@@ -401,8 +400,7 @@ def _sum(found: Sequence[Integers], grid: moments_kernel.Grid) -> Integers:
 def _cross_sum(found: Sequence[Integers]) -> Integers:
     total = np.zeros_like(found[0])
     for sums in found:
-        for of_cluster, more in zip(total, sums, strict=True):
-            cross_kernel.add_cross(of_cluster, more)
+        add_products(total, sums)
     return total
 
 

@@ -25,7 +25,7 @@ from craftc.craft.rows import Candidates, Cells, distinct_rows
 from craftc.craft.rows.scores import RowStatistics
 from craftc.distributed.partitions import Part
 from craftc.table import MixedTable
-from craftc.table.moments import Moments
+from craftc.table.moments import Moments, add_groups
 
 _NO_WEIGHT = np.empty(0, np.int64)
 # rows that are copied at a time: workers of Dask return larger blocks of memory to the system at once
@@ -284,8 +284,3 @@ def statistics(part: Part, labels: Labels, clusters: Clusters) -> RowStatistics:
     )
     statistics.margins = statistics.outlier_scores = np.empty(0, np.float32)
     return statistics
-
-
-def add_groups(groups: Integers, other: Integers, grid: moments_kernel.Grid, sign: int = 1) -> None:
-    for group, more in zip(groups, other, strict=True):
-        moments_kernel.merge(group, more, sign, grid.first_numeric)

@@ -144,8 +144,7 @@ class RowExtremes:
         self, first: int, labels: Labels, scores: RowScores, counted: NDArray[np.bool_] | None = None
     ) -> None:
         """Add the rows from position `first` on; only `counted` ones, if given. `compare` ends a series."""
-        rank = scores.absent
-        rank[scores.margins < CLEAR_MARGIN] += _UNCLEAR
+        rank = scores.absent + _UNCLEAR * (scores.margins < CLEAR_MARGIN)
         typical, unusual = np.empty((2, len(labels)), np.uint8)
         own = labels.astype(np.int32, copy=False)
         rows_kernel.find_extremes(
