@@ -23,6 +23,7 @@ from craftc.export.scoring import (
     title_of,
     values_of,
 )
+from craftc.reading.truth_values import truth_words
 from craftc.table import Schema
 from craftc.table.dates import parts_among
 from craftc.table.level_column import MISSING_LEVEL, Level
@@ -31,7 +32,8 @@ from craftc.table.numeric_encoding import EncodingRecipe, NumericEncoding
 
 Term = LookUp | Polynomial
 
-_TRUTH = {"true": ("t", "1"), "false": ("f", "0")}
+#: Texts that engines make of truth values.
+_TRUTH = {True: ["true", "TRUE", "True", "t", "1"], False: ["false", "FALSE", "False", "f", "0"]}
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)([.][0-9]+)?")
 
 
@@ -137,8 +139,9 @@ def _blank_level(schema: Schema, name: str) -> str:
 
 def _spellings(word: str, words: Sequence[str]) -> list[str]:
     """Texts that engines make of a number or a truth value which `read_table` has written as this level."""
-    if {each.casefold() for each in words} <= _TRUTH.keys() and len(words) <= len(_TRUTH):
-        return [word.lower(), word.upper(), word.capitalize(), *_TRUTH[word.casefold()]]
+    for value, own in truth_words(words).items():
+        if own == word:
+            return _TRUTH[value]
     if all(map(_NUMBER.fullmatch, words)):
         return [f"{word}0", f"{word}00"] if "." in word else [f"{word}.0", f"{word}.00"]
     return []

@@ -26,7 +26,7 @@ NUMERIC_NA_VALUES = (
 #: A column of whole numbers with at most this many distinct values holds codes of categories.
 MAX_INTEGER_CODES = 5
 
-_BOUNDS = "bounds"  # the first word of the change that a bound causes
+_BOUNDS, _ROUGHLY = "bounds", "rough numbers"  # the first words of the changes that these cause
 _NO_CENTS = "dashes in the place of cents removed"
 _TIMES_OUT = "multiplied out"  # the last words of the change that "k" or "Mio" causes
 _ALIKE = 10.0  # largest ratio of the medians of numbers with and without a unit that have it all
@@ -45,13 +45,13 @@ _FACTORS = {
 _LESS_OR_MORE = (
     r"more|over|above|older|up|less|under|below|younger|mehr|älter|darüber|weniger|jünger|plus|moins"
 )
-_BOUND = (  # words in front of a number that is a bound or a rough one
-    r"[<>≤≥~≈]=?\s*|(?:under|below|less than|up to|at most|over|above|more than|at least|about|approx\.?"
-    r"|circa|ca\.?|unter|weniger als|höchstens|bis(?: zu)?|über|mehr als|mindestens|ab|rund|etwa"
-    r"|moins de|plus de)\s+"
+_BOUND = (  # words in front of a number that is a bound
+    r"[<>≤≥]=?\s*|(?:under|below|less than|up to|at most|over|above|more than|at least"
+    r"|unter|weniger als|höchstens|bis(?: zu)?|über|mehr als|mindestens|ab|moins de|plus de)\s+"
 )
+_ROUGH = r"(?:[~≈]|c\.|ca\.|approx\.)\s*|(?:about|approx|circa|ca|rund|etwa|environ)\s+"  # or a rough one
 _DRESSED = re.compile(
-    rf"(?P<bound>{_BOUND})?(?P<sign>[-+–]?)\s*(?P<outer>\()?(?P<before>{_CURRENCY})?\s*(?P<open>\()?(?P<inner>[-+–]?)"
+    rf"(?:(?P<bound>{_BOUND})|(?P<rough>{_ROUGH}))?(?P<sign>[-+–]?)\s*(?P<outer>\()?(?P<before>{_CURRENCY})?\s*(?P<open>\()?(?P<inner>[-+–]?)"
     r"(?P<body>(?:\d|[.,]\d)(?:[\d.,]|[ '](?=\d))*(?:[eE][+-]?\d+)?)(?P<cents>(?<=[.,])(?:--?|[–—]))?"
     r"(?:\s?(?P<plus>\+))?\s*"
     r"(?:(?P<times>[kKMB]|[bB]n|mn|[mM]io|[mM]rd|[mM]ill|[tT]sd|Tausend|thousand|[mM]illions?|[bB]illions?|Millionen"
@@ -155,6 +155,8 @@ def _parse(text: str, point: str, lettered: bool = False) -> _Parsed | None:
         marks.append(_NO_CENTS)
     if found["bound"] or found["plus"] or found["more"]:
         marks.append(f"{_BOUNDS} such as {text!r} taken as their number")
+    if found["rough"]:
+        marks.append(f"{_ROUGHLY} such as {text!r} taken as their number")
     unit = (found["before"] or found["after"] or "").strip()
     return _Parsed(-float(digits) if signs else float(digits), unit, tuple(marks), found["times"] or "")
 
@@ -306,13 +308,11 @@ def _is_category(
 
 
 def _changes(good: list[_Parsed]) -> list[str]:
-    """What was removed from texts or interpreted, each once; of bounds one example."""
-    changes = dict.fromkeys(f"{each.unit!r} removed" for each in good if each.unit)
-    bounded = False
-    for each in good:
-        changes |= dict.fromkeys(mark for mark in each.marks if not (bounded and mark.startswith(_BOUNDS)))
-        bounded |= each.is_bound
-    return list(changes)
+    """What was removed from texts or interpreted, each once; of bounds and rough numbers one example."""
+    changes = {unit: f"{unit!r} removed" for unit in dict.fromkeys(each.unit for each in good) if unit}
+    for mark in (mark for each in good for mark in each.marks):
+        changes.setdefault(mark.partition(" such as ")[0], mark)
+    return list(changes.values())
 
 
 def _plain_numbers(texts: Sequence[str]) -> Floats | None:

@@ -32,7 +32,7 @@ from craftc.reading.input_file import (
 )
 from craftc.reading.json_rows import is_json_array, json_columns
 from craftc.reading.labelled import read_labelled
-from craftc.reading.merged import Merged, hidden_sheets, merged_cells, n_hidden_rows
+from craftc.reading.merged import Merged, hidden_sheets, merged_cells, n_hidden_rows, n_unsolved_formulas
 from craftc.reading.records import (
     BLANKS,
     HEAD_ROWS,
@@ -245,9 +245,14 @@ def _read_excel(file: InputFile, form: FileForm) -> RawTable:
     sheet = sheet.astype(object).where(sheet.notna() & (sheet != ""), None)
     with _refused(file):
         merged = merged_cells(content, name)
-        n_hidden = n_hidden_rows(content, name)
+        n_hidden, n_unsolved = n_hidden_rows(content, name), n_unsolved_formulas(content, name)
     if n_hidden:
         notes.append(f"{n_hidden:,} row(s) that the sheet hides, as by a filter, were read, too.")
+    if n_unsolved:
+        notes.append(
+            f"{n_unsolved:,} formula(s) without a stored result are missing cells; a spreadsheet program "
+            "that opens and saves the file stores the results."
+        )
     tall = [each for each in merged if each.last > each.first]
     for each in tall:
         sheet.iloc[each.first : each.last + 1, each.left] = sheet.iat[each.first, each.left]

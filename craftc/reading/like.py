@@ -16,8 +16,10 @@ from craftc.reading.joined import joined_of
 from craftc.reading.prepare import prepare
 from craftc.reading.roles import Roles, answer_name
 from craftc.reading.several import Answers
+from craftc.reading.truth_values import same_truth
 from craftc.table import Schema
 from craftc.table.dates import PARTS, part_name
+from craftc.table.level_column import MISSING_LEVEL
 from craftc.table.personal import shown_cells
 
 if TYPE_CHECKING:
@@ -153,7 +155,8 @@ def _levels(column: pd.Series, known: set[str], notes: list[str]) -> pd.Series:
     level_of: dict[object, str | None] = {}
     for cell in column.dropna().unique():
         text = as_text(cell)
-        level_of[cell] = next((spelling for spelling in _spellings(text) if spelling in known), text)
+        spelled = next((spelling for spelling in _spellings(text) if spelling in known), None)
+        level_of[cell] = spelled or same_truth(text, known - {MISSING_LEVEL}) or text
         if level_of[cell] not in known and text.casefold() in (*NA_VALUES, *NUMERIC_NA_VALUES):
             level_of[cell] = None
     unseen = sorted(level for level in level_of.values() if level is not None and level not in known)

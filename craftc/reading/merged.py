@@ -1,4 +1,5 @@
-"""Merged cells of a sheet, whose text a reader finds in the first of them alone; hidden sheets and rows."""
+"""Merged cells of a sheet, whose text a reader finds in the first of them alone; hidden sheets and rows, and
+formulas without a result."""
 
 from __future__ import annotations
 
@@ -13,6 +14,11 @@ from xml.etree import ElementTree
 _WORKBOOK = "xl/workbook.xml"
 _RANGE = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="\$?([A-Z]{1,3})\$?(\d+):\$?([A-Z]{1,3})\$?(\d+)"')
 _HIDDEN_ROW = re.compile(rb'<(?:\w+:)?row\s[^>]*?hidden="(?:1|true)"[^>]*?>')
+#: A formula whose result was never stored; the empty text is a result.
+_UNSOLVED = re.compile(
+    rb'<%bc(?:\s(?![^>]*\bt="str")[^>]*)?>\s*<%bf(?:\s[^>]*)?(?:/>|>[^<]*</%bf>)\s*'
+    rb"(?:<%bv>\s*</%bv>|<%bv\s*/>)?\s*</%bc>".replace(b"%b", rb"(?:\w+:)?")
+)
 _PIECE, _LONGEST = 1 << 20, 200  # bytes that are read at once, and of one element
 
 
@@ -53,6 +59,13 @@ def n_hidden_rows(content: io.BytesIO, sheet: str) -> int:
     with zipfile.ZipFile(content) as archive:
         path = _path_of(archive, sheet)
         return sum(1 for _ in _found(archive, path, _HIDDEN_ROW)) if path else 0
+
+
+def n_unsolved_formulas(content: io.BytesIO, sheet: str) -> int:
+    """The formulas of a sheet without a result, as programs write them that do not compute."""
+    with zipfile.ZipFile(content) as archive:
+        path = _path_of(archive, sheet)
+        return sum(1 for _ in _found(archive, path, _UNSOLVED)) if path else 0
 
 
 def _path_of(archive: zipfile.ZipFile, sheet: str) -> str:

@@ -72,7 +72,7 @@ def read_table(
     header : {"infer", True, False}
         Whether the first line holds the column names. "infer": unless it looks like data; lines of a title
         above the names are skipped, and names below those of groups of columns are joined with them where
-        they do not tell the columns apart.
+        they do not tell the columns apart or are bare numbers.
     skip : int
         Number of lines before the table.
     delimiter : str

@@ -288,7 +288,8 @@ def _names_of(lines: list[list[str]], below: list[list[str]]) -> list[str]:
         numeric += bool(cells) and sum(map(is_datum, cells)) >= 0.9 * len(cells)
     if not numeric:
         return []
-    if all(last) and len(set(last)) == len(last):
+    is_title = all(len(set(line)) == 1 for line in groups)
+    if all(last) and len(set(last)) == len(last) and (is_title or all(map(_WORD.search, last))):
         return last
     count = Counter(last)
     names = [

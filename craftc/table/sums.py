@@ -33,8 +33,8 @@ def sums_of_others(numbers: Mapping[str, NDArray[np.floating]], kept: Collection
     `numbers`: cells of numeric columns, NaN where one is missing; indicators, of two values, take no part.
     `kept`: columns that stay.
 
-    Of a sum and its parts the column is left out that depends most on the others: the total. Where parts add
-    up to a constant, it is one of them. Columns that repeat one other column are not meant here.
+    Of a sum of three parts or more the total is left out, of another relation the column that depends most on
+    the others. Columns that repeat one other column are not meant here.
     """
     names = [name for name, cells in numbers.items() if is_measured(cells)]
     if not 3 <= len(names) <= WIDEST:
@@ -53,7 +53,9 @@ def sums_of_others(numbers: Mapping[str, NDArray[np.floating]], kept: Collection
     with one_blas_thread():  # more threads wait for longer than this takes
         while (involved := _first_sum(columns, sample, left)) is not None:
             free = [j for j in involved if names[j] not in kept]
-            dropped = most_dependent(sample, involved, free or involved[-1:])
+            dropped = _total(columns, involved)
+            if dropped not in free:
+                dropped = most_dependent(sample, involved, free or involved[-1:])
             if free:
                 parts = [j for j in involved if j != dropped]
                 found = _solved(columns[dropped], _stacked(columns, parts))
@@ -174,6 +176,17 @@ def unit_of(x: Floats) -> float:
         if np.abs(np.round(x, decimals) - x).max() <= _EXACT * max(1.0, float(np.abs(x).max())):
             return float(10.0**-decimals)
     return 0.0
+
+
+def _total(columns: Sequence[Floats], involved: Sequence[int]) -> int | None:
+    """The plain sum of three others or more, if one is; the last column depends on the others."""
+    *parts, last = involved
+    found = _solved(columns[last], _stacked(columns, parts))
+    if len(parts) < 3 or not found.plain or len(found.parts) < len(parts):
+        return None
+    signs = [*found.weights.tolist(), -1.0]
+    alone = [j for j, sign in zip(involved, signs, strict=True) if signs.count(sign) == 1]
+    return alone[0] if alone else None
 
 
 def most_dependent(sample: Floats, involved: list[int], free: list[int], latest: float = 1.0) -> int:

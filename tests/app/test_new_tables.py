@@ -109,6 +109,20 @@ def test_units(scored):
             assert ("although none exceeds 1" in new.attrs["notes"][0]) == shares
 
 
+@pytest.mark.parametrize(
+    ("first", "new", "found"),
+    [
+        (("Yes", "No"), ["TRUE", "False"], ["Yes", "No"]),
+        (("True", "False"), ["yes", "N"], ["True", "False"]),
+        (("yes", "no"), ["t", "no"], ["t", "no"]),
+        (("yes", "some"), ["True", "yes"], ["True", "yes"]),
+    ],
+)
+def test_words_and_truth_values(scored, first, new, found):
+    table, _ = scored(csv(paid=np.where(GROUP, *first), x=OTHER), csv(paid=new, x=[0.5, 1.5]))
+    assert table["paid"].tolist() == found
+
+
 def test_ticks_and_answers(scored):
     names = ["Python", "SQL", "R", "Java"]
     picked = np.random.default_rng(3).random((N, 4)) < np.where(

@@ -50,7 +50,6 @@ def test_dashes_of_prices_are_no_signs(cells, numbers):
         "65+ years",
         "über 65",
         "65 und mehr",
-        "ca. 65",
     ],
 )
 def test_bounds_in_words_are_their_number(bound):
@@ -58,6 +57,13 @@ def test_bounds_in_words_are_their_number(bound):
     read, notes = numbers_of([*(f"{age}{unit}" for age in (18, 25, 31, 42, 47, 59, 61)), bound])
     assert read == [18, 25, 31, 42, 47, 59, 61, 65]
     assert f"bounds such as {bound!r} taken as their number" in notes
+
+
+@pytest.mark.parametrize("rough", ["ca. 61", "ca.61", "~61", "≈ 61", "about 61", "etwa 61", "approx. 61"])
+def test_a_column_of_rough_numbers_holds_numbers(rough):
+    read, notes = numbers_of([rough.replace("61", str(n)) for n in range(61, 71)])
+    assert read == list(range(61, 71))
+    assert f"rough numbers such as {rough!r} taken as their number" in notes
 
 
 def test_marks_of_school_are_levels():

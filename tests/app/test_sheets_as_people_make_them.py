@@ -45,6 +45,7 @@ YEARS = ["place", "sales 2022", "sales 2023", "costs 2022", "costs 2023"]
         ([",sales,,costs,", "place,2022,2023,2022,2023"], YEARS),
         (["place,sales,,costs,", ",2022,2023,2022,2023"], YEARS),
         (["place,sales,sales,costs,costs", "place,2022,2023,2022,2023"], YEARS),
+        (["place,sales,,costs,", "place,2022,2023,2024,2025"], [*YEARS[:3], "costs 2024", "costs 2025"]),
         (["Report,,,,", "by A. Lee,,,,", ",sales,,costs,", "place,2022,2023,2022,2023"], YEARS),
         (
             [",2022,,2023,", "place,sales,costs,sales,costs"],
@@ -161,6 +162,13 @@ def test_rows_that_are_named_like_totals(read):
     rows = [[shops[i % 5], *map(str, row)] for i, row in enumerate(draws)]
     table, notes = read("".join(",".join(row) + "\n" for row in [["shop", "x", "y"], *rows]))
     assert (len(table), notes) == (150, "")
+
+
+def test_formulas_without_a_result_are_missing_and_noted(read):
+    rows = [["shop", "net", "gross"], *([f"s{i % 3}", i % 17, f"=B{i + 2}*1.19"] for i in range(60))]
+    table, notes = read(sheet(rows))
+    assert list(table.columns) == ["shop", "net"]
+    assert "60 formula(s) without a stored result are missing cells" in notes
 
 
 # ---- dates ----

@@ -30,7 +30,7 @@ POLARS = [
     pl.Boolean,
     pl.String,
     pl.Null,
-    pl.Int128,
+    getattr(pl, "Int128", pl.Int64),
     pl.Date,
     pl.List(pl.Int8),
 ]

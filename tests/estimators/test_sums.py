@@ -20,6 +20,7 @@ NET, RATE = B.round(2), RNG.choice([0.07, 0.19], N)
 SHARES = RNG.dirichlet(np.ones(4), N)
 START, DAYS = RNG.integers(0, 3000, N), RNG.integers(0, 30, N)
 SCORES = RNG.integers(1, 6, (N, 6))
+SEASONS = RNG.normal(100, 10, (N, 4)) + np.outer(200 * (K > 2), [1, -1, 1, -1])
 
 DETERMINED = {
     "total": ({"a": A, "b": B, "c": C, "t": A + B + C}, {"t": "the sum of 'a', 'b' and 'c'"}),
@@ -46,6 +47,10 @@ DETERMINED = {
     "scores": (
         {**{f"q{j}": SCORES[:, j] for j in range(6)}, "score": SCORES.sum(axis=1)},
         {"score": "the sum of 'q0', 'q1', 'q2', 'q3' and 2 others"},
+    ),
+    "total that depends less on its parts than these on each other": (
+        {**{f"q{j}": SEASONS[:, j] for j in range(4)}, "year": SEASONS.sum(axis=1)},
+        {"year": "the sum of 'q0', 'q1', 'q2' and 'q3'"},
     ),
     "end": ({"start": START, "days": DAYS, "end": START + DAYS}, {"end": "the sum of 'start' and 'days'"}),
     "gaps in a part": ({"a": np.where(K, A, np.nan), "b": B, "t": A + B}, {"t": "the sum of 'a' and 'b'"}),

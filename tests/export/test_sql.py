@@ -271,6 +271,19 @@ def test_texts_that_read_table_has_changed(which, engine, as_people_have_them):
         tables.check(model, craftc.read_table(other, like=model), scored(model, other, engine))
 
 
+@both_engines
+@pytest.mark.parametrize("words", [("yes", "no"), ("t", "f"), ("Y", "N")])
+def test_truth_values_in_the_place_of_words(words, engine):
+    heart = craftc.datasets.load_heart().data[["exang", "max_hr", "oldpeak"]]
+    is_first = heart["exang"] == heart["exang"].cat.categories[0]
+    table = heart.assign(exang=np.where(is_first, *words))
+    model = craftc.CRAFT(2, n_init=1, random_state=0).fit(craftc.read_table(table))
+    rows = heart.assign(exang=is_first)
+    new = craftc.read_table(rows, like=model)
+    assert new["exang"].tolist() == table["exang"].tolist()
+    tables.check(model, new, scored(model, rows, engine))
+
+
 def test_the_comments_name_columns_of_answers():
     some = ["golf;chess", "chess;yoga", "golf", "yoga;golf"] * 30
     table = pd.DataFrame({"likes": some, "x": np.tile([0.0, 5.0, 6.0, 7.0], 30)})
