@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import itemgetter
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -44,7 +43,12 @@ def objectives_of(path: Sequence[MergeStep]) -> list[tuple[int, float]]:
 
 def saving_of(objectives: Sequence[tuple[int, float]]) -> float:
     """J(1) - J(best): nats by which the best partition of a path, which ends at one cluster, lowers J."""
-    return objectives[-1][1] - min(objectives, key=itemgetter(1))[1]
+    return objectives[-1][1] - objectives[shortest_step(objectives)][1]
+
+
+def shortest_step(objectives: Sequence[tuple[int, float]]) -> int:
+    """The step of a path with the lowest J, the first of several."""
+    return min(range(len(objectives)), key=lambda i: objectives[i][1])
 
 
 def n_clusters_within(objectives: Sequence[tuple[int, float]], nats: float) -> list[int]:

@@ -15,6 +15,7 @@ from craftc._common.validation import scaled_to_worth
 from craftc.craft.repeated_rows import repeated_rows
 from craftc.craft.rows import L, S
 from craftc.craft.search import EncodedRows
+from craftc.craft.search.automatic import MANY_CLUSTERS
 from craftc.craft.step_links import step_columns
 from craftc.craft.tick_links import groups_of_table
 from craftc.table import MixedTable
@@ -38,11 +39,12 @@ def slices_at_4(n_clusters: int, n_clusters_at_4: int | None, dependence_ratio: 
     """The clusters that are left at four times the price, if they show that clusters are slices of a table
     with dependent columns.
 
-    Separated clusters remain at four times the price, slices do not. If a single cluster remains, the table
-    has too few rows for that price, which shows nothing.
+    `n_clusters`: those of the best description. Separated clusters remain at four times the price, slices do
+    not. If a single cluster remains, the table has too few rows for that price, which shows nothing.
     """
-    fragile = n_clusters_at_4 is not None and 1 < n_clusters_at_4 <= _FRAGILE * n_clusters
-    return n_clusters_at_4 if fragile and dependence_ratio > _LINKED else None
+    if n_clusters_at_4 is None or n_clusters < MANY_CLUSTERS or dependence_ratio <= _LINKED:
+        return None
+    return n_clusters_at_4 if 1 < n_clusters_at_4 <= _FRAGILE * n_clusters else None
 
 
 def diagnose(

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from craftc._common.estimator import all_or_nothing, set_convergence, warn_not_converged
+from craftc._common.merge_path import shortest_step
 from craftc._common.messages import warn_user
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads
@@ -406,11 +407,10 @@ class CRAFT(WithFixed):
         )
 
     def _may_merge(self, spec: ModelSpec) -> bool:
-        """Whether the price factor was chosen for the length of the table, and a search without given numbers
-        of clusters or labels may find more clusters at a factor of 1.
+        """Whether the price factor was chosen for the length of the table, and a search without given labels
+        may find more clusters at a factor of 1.
         """
-        open_search = self.n_clusters is None and isinstance(self.init, str)
-        return self.price_factor == "auto" and spec.price_factor > 1.0 and open_search
+        return self.price_factor == "auto" and spec.price_factor > 1.0 and isinstance(self.init, str)
 
     def _fit(
         self,
@@ -509,8 +509,10 @@ class CRAFT(WithFixed):
             links,
             None if former is None else former.order,
         )
-        may_merge = self._may_merge(spec) and bounds is None
-        if may_merge and falls_apart(config, result.labels, links, links.ratio(saved) > 1.0):
+        best = shortest_step(path.objectives())
+        n_best, changes = path.objectives()[best][0], path.changes()[:best]
+        may_merge = self._may_merge(spec) and bounds is None and n_best < high
+        if may_merge and falls_apart(config, result.labels, changes, links, links.ratio(saved) > 1.0):
             return self._fit(encoded, meter, n_threads, former, groups, start, merged=True)
         fitted.remember(clusters)
         self._set_fitted(fitted)
@@ -527,11 +529,11 @@ class CRAFT(WithFixed):
                 ConvergenceWarning,
             )
         self.margins_ = rows.margins(self, statistics)
-        slices = slices_at_4(self.n_clusters_, result.n_clusters_at_4, self.dependence_ratio_)
+        slices = slices_at_4(n_best, result.n_clusters_at_4, self.dependence_ratio_)
         self.__dict__.pop("_slices", None)
         if slices is not None:
             self._slices = slices
-        messages = diagnose(encoded, encoding.column_weights, self.n_clusters_, slices, self.price_factor_)
+        messages = diagnose(encoded, encoding.column_weights, n_best, slices, self.price_factor_)
         if self.covariance in ("full", "tied"):
             messages += too_many_columns(encoding, moments.total(), spec)
         if self.n_clusters is None and self.n_clusters_ == self.max_clusters == _MAX_CLUSTERS:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from craftc._common.merge_path import n_clusters_within
+from craftc._common.merge_path import n_clusters_within, shortest_step
 from craftc.describe.words import listing, nats, percent, plural, range_of, ratio
 
 CLEAR = 0.9  # least probability of a row that is clearly placed; least share of such rows in clear groups
@@ -38,6 +38,9 @@ class Structure:
         Whether the number of clusters was given.
     bounded : bool
         Whether bounds on their number or sizes, or groups of rows, were given.
+    fewer : (int, float) or None
+        The number of clusters further along the merge path that describes the table best, if it is better
+        than the number that was asked for, and the nats it saves more.
     links, factor, dependence_ratio : float
         Nats that links between columns and one continuous factor behind them save, and what the better of the
         two saves over what clusters save.
@@ -59,6 +62,7 @@ class Structure:
     one_and_two: tuple[float, float] | None = None
     asked: bool = False
     bounded: bool = False
+    fewer: tuple[int, float] | None = None
     links: float = 0.0
     factor: float = 0.0
     dependence_ratio: float = math.nan
@@ -69,17 +73,23 @@ class Structure:
 
     @property
     def kind(self) -> str:
-        """The first that holds of one, none, seed, parts, gradual, price, unknown, soft and clear.
+        """The first that holds of one, none, more, seed, parts, gradual, price, unknown, soft and clear.
 
-        none: clusters save nothing, or no more than in a table with permuted columns. seed, parts: fits from
-        other seeds, or on parts of the rows, find other clusters. gradual: links between columns, or
-        one continuous factor, save more. price: four times the price leaves much fewer clusters, because
-        columns depend on each other. soft: fewer than 90 % of the rows are clearly placed.
+        none: clusters save nothing in any number on the merge path, or no more than in a table with permuted
+        columns. more: fewer clusters than were asked for are the better description, and links save less than
+        these. seed, parts: fits from other seeds, or on parts of the rows, find other clusters. gradual:
+        links between columns, or one continuous factor, save more. price: four times the price leaves much
+        fewer clusters, because columns depend on each other. soft: fewer than 90 % of the rows are clearly
+        placed.
         """
         if self.n_clusters == 1:
             return "one"
-        if self.saving is not None and self.saving <= max([0.0, *self.null_savings]):
+        more = 1 < self._best < self.n_clusters  # these may cost more than one cluster
+        least = max([-math.inf if more else 0.0, *self.null_savings])
+        if self.saving is not None and self.saving <= least:
             return "none"
+        if more and not self.dependence_ratio > 1.0:
+            return "more"
         if len(self.agreement) and float(np.mean(self.agreement)) < FIRM:
             return "seed"
         if self.overlap is not None and self.overlap < FIRM:
@@ -91,6 +101,11 @@ class Structure:
         if self.clear is None:
             return "unknown"
         return "clear" if self.clear >= CLEAR else "soft"
+
+    @property
+    def _best(self) -> int:
+        """The number of clusters on the merge path that describes the table best."""
+        return self.n_clusters if self.fewer is None else self.fewer[0]
 
     @property
     def rival(self) -> str:
@@ -105,6 +120,7 @@ class Structure:
         return {
             "one": plural(K, "group"),
             "none": f"{K} groups without structure",
+            "more": f"{K} groups, more than the {self._best} that would be found",
             "seed": f"{K} groups that move with the seed",
             "parts": f"{K} groups that change when rows are left out",
             "gradual": f"{K} pieces of a gradual pattern",
@@ -125,7 +141,10 @@ class Structure:
                 known = f": {facts}" if facts else ""
                 return f"One cluster, within the bounds asked for{known}. {WITHOUT_BOUNDS}"
             return f"No clusters found: {facts}." if facts else "No clusters found."
-        head = "no structure" if kind == "none" else self.groups.partition(" ")[2]
+        head = {
+            "none": "no structure",
+            "more": f"more groups than the {self._best} that would be found",
+        }.get(kind, self.groups.partition(" ")[2])
         return f"{head[0].upper()}{head[1:]}: {facts}." if facts else ""
 
     @property
@@ -152,6 +171,8 @@ class Structure:
                 savings = [sign * saving + 0.0 for saving in self.null_savings]
                 null = f", {tables}with permuted columns {range_of(savings, nats)}"
             yield f"{self._sample}{they} {verb} {nats(abs(self.saving))} nats {than}{null}"
+        if self.fewer is not None and self._best > 1:
+            yield f"{self._best} groups save {nats(self.fewer[1])} nats more"
         if math.isinf(self.dependence_ratio):
             yield f"{self.rival} {nats(max(self.links, self.factor))} nats"
         elif self.dependence_ratio > 1.0:
@@ -197,13 +218,27 @@ class Starts:
         )
 
 
+def clearly_better(objectives: Sequence[tuple[int, float]], price_factor: float) -> tuple[int, float] | None:
+    """The best number of clusters of a merge path and the nats by which it is better than the first, if the
+    first is not nearly as good.
+    """
+    K, least = objectives[shortest_step(objectives)] if objectives else (0, math.inf)
+    better = objectives[0][1] - least if objectives else 0.0
+    return (K, better) if better > (0.0 if K == 1 else _nearly(price_factor)) else None
+
+
+def _nearly(price_factor: float) -> float:
+    """Nats by which a description may be longer and is nearly as good."""
+    return _TIE * max(1.0, price_factor)
+
+
 def nearly_as_good(
     objectives: Sequence[tuple[int, float]], price_factor: float
 ) -> tuple[float, list[int], str]:
     """5 nats, times a price factor above 1; the numbers of clusters of a merge path within these of the best;
     and a sentence, which is empty if there is only one.
     """
-    most = _TIE * max(1.0, price_factor)
+    most = _nearly(price_factor)
     numbers = n_clusters_within(objectives, most) if objectives else []
     several = f"{listing(numbers)} clusters describe the table nearly as well: within {nats(most)} nats."
     return most, numbers, several if len(numbers) > 1 else ""

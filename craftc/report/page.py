@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from craftc._common.merge_path import objectives_of, saving_of
+from craftc._common.merge_path import objectives_of, saving_of, shortest_step
 from craftc._common.typing import Ints, Labels
 from craftc.describe.columns import NumericColumn, PeriodicColumn
 from craftc.describe.facts import REPEATS, Fact, Facts, whole_table
@@ -255,7 +255,8 @@ class Page:
     @property
     def best(self) -> int:
         """The number of clusters on the merge path with the shortest description; 0 without a path."""
-        return int(min(objectives_of(self.model.merge_path_), key=lambda step: step[1], default=(0, 0.0))[0])
+        objectives = objectives_of(self.model.merge_path_)
+        return objectives[shortest_step(objectives)][0] if objectives else 0
 
     @cached_property
     def nearly(self) -> str:

@@ -130,6 +130,15 @@ def test_independent_columns_stay_one_cluster(seed):
     assert (model.n_clusters_, model.price_factor_) == (1, N / 1000)
 
 
+def test_a_number_that_the_higher_price_does_not_find(told_apart):
+    group, table = overlapping_groups(4000, 16, 12, 8, 0.8)
+    model = CRAFT(16, random_state=0, n_init=2).fit(table)
+    assert (model.price_factor_, model._structure().groups) == (1.0, "16 overlapping groups")
+    assert adjusted_rand_index(group, model.labels_) > 0.75
+    in_range = CRAFT((2, 40), random_state=0, n_init=2).fit(told_apart[1])
+    assert in_range.objective_ == told_apart[2].objective_
+
+
 def test_what_is_asked_for_is_not_changed():
     group, table = separate_groups(1200, 8)
     factor = 1.2

@@ -13,7 +13,7 @@ from craftc._common.typing import Floats
 from craftc.craft.fitted import FittedClusters
 from craftc.craft.parameters import ClusterCount
 from craftc.craft.rows.scores import MixtureFit
-from craftc.describe.structure import Structure
+from craftc.describe.structure import Structure, clearly_better
 from craftc.table.levels import LevelEncoding
 
 
@@ -22,6 +22,7 @@ class MixtureCriteria:
 
     n_clusters: ClusterCount
     n_clusters_: int
+    price_factor_: float
     max_clusters: int
     min_cluster_size: float | None = None
     max_cluster_size: float | None = None
@@ -105,6 +106,7 @@ class MixtureCriteria:
             saving=objectives[-1][1] - objectives[0][1] if objectives else None,
             asked=self._asked and not self._bounded,
             bounded=self._bounded,
+            fewer=clearly_better(objectives, self.price_factor_) if self._asked else None,
             links=fitted.links.saving,
             factor=fitted.links.factor.gradual,
             dependence_ratio=fitted.dependence_ratio,

@@ -10,11 +10,13 @@ groups they do not, although groups overlap.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 
 import numpy as np
 
+from craftc._common.merge_path import Change
 from craftc._common.random import SAMPLE_ROWS, CraftStream
 from craftc.craft.dependence import column_links, dependence_inside
 from craftc.craft.fitted import ColumnLinks
@@ -32,9 +34,12 @@ _LINKED = 2.0  # times what links save: the dependence that links explain
 _KMEANS_START = 2  # a start of `start_partition` that begins with k-means++
 
 
-def falls_apart(config: FitConfig[L, S], labels: S, links: ColumnLinks, dependent: bool) -> bool:
+def falls_apart(
+    config: FitConfig[L, S], labels: S, changes: Sequence[Change], links: ColumnLinks, dependent: bool
+) -> bool:
     """Whether a search at a price factor of 1, among a sample of the rows, ends in more clusters that are
-    separate groups. `labels`: a snapshot of the partition; `dependent`: whether `links` save more than it.
+    separate groups. `labels`: a snapshot of a partition, and what leads from it to the one that is split;
+    `dependent`: whether `links` save more than that.
     """
     encoding, none = config.encoding, np.zeros(config.rows.schema.n_columns)
     assert encoding is not None
@@ -46,6 +51,8 @@ def falls_apart(config: FitConfig[L, S], labels: S, links: ColumnLinks, dependen
             return False
     positions, sample = config.sample(SAMPLE_ROWS, CraftStream.COVARIANCE_SAMPLE)
     own = config.rows.labels_at(labels, positions)
+    for change in changes:
+        own = change.place[own]
     if not dependence_inside(sample, own, int(own.max(initial=0)) + 1, none)[1].any():
         return False
     sample = replace(sample, spec=replace(sample.spec, price_factor=1.0))
