@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 from craftc._common.messages import quoted
 from craftc._common.typing import Floats
 from craftc._common.validation import scaled_to_worth
-from craftc.craft.repeated_rows import repeated_rows
+from craftc.craft.repeated_rows import copied_rows, repeated_rows
 from craftc.craft.rows import L, S
+from craftc.craft.rows.local import LocalRows
 from craftc.craft.search import EncodedRows
 from craftc.craft.search.automatic import MANY_CLUSTERS
 from craftc.craft.step_links import step_columns
 from craftc.craft.tick_links import groups_of_table
 from craftc.table import MixedTable
 from craftc.table.levels import LevelEncoding
+from craftc.table.moments import Moments
 from craftc.table.products import derived_columns
 
 _SAMPLE = 2000  # rows by which near-duplicate columns are found
@@ -49,14 +51,15 @@ def slices_at_4(n_clusters: int, n_clusters_at_4: int | None, dependence_ratio: 
 
 def diagnose(
     encoded: EncodedRows[L, S],
+    moments: Moments,
     column_weights: Floats,
     n_clusters: int,
     n_clusters_at_4: int | None,
     price_factor: float,
 ) -> list[str]:
     """Warnings about a table that the model cannot describe well: near-duplicate columns, sums, one-hot
-    groups, things observed several times, weights as of a survey, and dependence inside clusters, shown by
-    `slices_at_4`. A column of a weight below 1 does not count in full.
+    groups, copies of rows, things observed several times, weights as of a survey, and dependence inside the
+    clusters of these `moments`, shown by `slices_at_4`. A column of a weight below 1 does not count in full.
     """
     rows = encoded.source
     some = np.arange(0, len(rows), max(1, len(rows) // _SAMPLE))
@@ -93,7 +96,8 @@ def diagnose(
                 f"{group.said(sample.schema.columns)}, as if they were one answer in several columns, and "
                 f"clusters repeat these answers; {remedy}leave them out."
             )
-    if repeated := repeated_rows(rows.take(np.arange(min(len(rows), _SAMPLE)))):
+    copied = copied_rows(rows.table, encoded.weight, moments) if isinstance(rows, LocalRows) else None
+    if repeated := copied or repeated_rows(rows.take(np.arange(min(len(rows), _SAMPLE)))):
         messages.append(repeated)
     if n_clusters_at_4 is not None:
         messages.append(

@@ -533,7 +533,8 @@ class CRAFT(WithFixed):
         self.__dict__.pop("_slices", None)
         if slices is not None:
             self._slices = slices
-        messages = diagnose(encoded, encoding.column_weights, n_best, slices, self.price_factor_)
+        factor, column_weights = self.price_factor_, encoding.column_weights
+        messages = diagnose(encoded, moments, column_weights, n_best, slices, factor)
         if self.covariance in ("full", "tied"):
             messages += too_many_columns(encoding, moments.total(), spec)
         if self.n_clusters is None and self.n_clusters_ == self.max_clusters == _MAX_CLUSTERS:

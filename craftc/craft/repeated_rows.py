@@ -1,4 +1,6 @@
-"""Columns that name things which were observed several times: patients with visits, customers with orders."""
+"""Rows that are no evidence of their own: exact copies, and rows of things which were observed several times
+(patients with visits, customers with orders).
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,67 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.labels import chunks
 from craftc._common.messages import listed, quoted
 from craftc._common.typing import Integers
 from craftc.reading.unusable import has_code_name, is_code
 from craftc.table import MixedTable
+from craftc.table.moments import Moments
 
 _FEWEST, _ROWS_OF_EACH = 20, 1.5  # things, and rows of each on average
 _COLUMNS = 2  # columns that have one value for each thing
 _BY_CHANCE = 10.0  # nats by which it is unlikely that repeated rows agree in a column
 _CANDIDATES = 30  # columns that are looked at
+_COMPARED = 1 << 14  # rows that are compared with each other
+# least share of rows with a copy, and copies of a row over the number that clusters lead to expect
+_COPIED, _BEYOND_CHANCE = 0.5, 20.0
+
+
+def copied_rows(table: MixedTable, weight: Integers, moments: Moments) -> str | None:
+    """A warning about exact copies of most rows of weight > 0 (empty: all of them), where clusters of these
+    moments, inside which columns are independent, lead to expect hardly any.
+    """
+    if moments.n_clusters < 2:
+        return None
+    n, kept = len(table), list[NDArray[np.uint64]]()
+    for rows in chunks(n):
+        of_rows = _hashes(table, rows)
+        if len(weight):
+            of_rows = of_rows[weight[rows] > 0]
+        # of a long table those of some values, so that all copies of a row are kept or none
+        kept.append(of_rows if n <= _COMPARED else of_rows[of_rows < np.uint64(2**64 // n * _COMPARED)])
+    counts = np.unique(np.concatenate(kept), return_counts=True)[1].astype(np.float64)
+    total = float(counts.sum())
+    if not total or counts[counts > 1].sum() < _COPIED * total:
+        return None
+    copies = float(counts @ (counts - 1.0)) / total
+    if copies <= _BEYOND_CHANCE * n * _same_by_chance(moments):
+        return None
+    return (
+        f"Most rows have exact copies: on average {total / len(counts):.3g} rows are equal, which rows of "
+        "such columns hardly are by chance. Every copy counts as evidence of its own, so that clusters may "
+        "only show which rows are repeated; leave copies out, unless each is an observation of its own."
+    )
+
+
+def _hashes(table: MixedTable, rows: slice) -> NDArray[np.uint64]:
+    """A random number for every row, the same of equal rows."""
+    factors = np.random.default_rng(0).integers(1, 2**63, table.schema.n_columns, np.uint64) * 2 + 1
+    numeric = table.numeric[rows] + 0.0  # 0.0 and -0.0 are one value
+    cells = [*numeric.view(f"u{numeric.itemsize}").T, *table.codes[rows].T]
+    hashes = np.zeros(len(numeric), np.uint64)
+    for factor, column in zip(factors, cells, strict=True):
+        hashes += column.astype(np.uint64) * factor
+        hashes ^= hashes >> np.uint64(32)
+    hashes *= factors[0]
+    return hashes
+
+
+def _same_by_chance(moments: Moments) -> float:
+    """Probability that two rows are equal, if columns are independent inside clusters."""
+    sizes, counts = moments.sizes, moments.counts
+    agree = np.add.reduceat(counts**2, moments.grid.level_start, axis=1) / sizes[:, None] ** 2
+    return float((sizes / sizes.sum()) ** 2 @ agree.prod(axis=1))
 
 
 def repeated_rows(sample: MixedTable) -> str | None:

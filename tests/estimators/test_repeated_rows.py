@@ -1,4 +1,4 @@
-"""Things observed several times: patients with visits."""
+"""Things observed several times: patients with visits; and exact copies of rows."""
 
 from __future__ import annotations
 
@@ -63,3 +63,47 @@ def test_other_tables_have_no_hint():
     rare = pd.DataFrame({"town": [f"town {j}" for j in rng.integers(0, 150, 250)]})
     rare["a"], rare["b"] = (np.arange(250) == 3).astype(str), (np.arange(250) == 9).astype(str)
     assert said(rare) is None
+
+
+# ---- exact copies ----
+
+
+def hint_of_copies(table, **options):
+    """The warning about copies of rows in a fit, or None."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        CRAFT(random_state=0, n_init=2).fit(table, **options)
+    return next((said for each in caught if "exact copies" in (said := str(each.message))), None)
+
+
+@pytest.mark.parametrize(("n", "times"), [(60, 12), (300, 2)])
+def test_copies_of_rows(n, times):
+    X = np.random.default_rng(0).normal(size=(n, 5))
+    X[: n // 2, :3] += 4.0 * (times == 2)  # two groups, which are found in two copies of a row
+    X[0, 0], X[1, 1] = 0.0, np.nan
+    copies = np.tile(X, (times, 1))
+    copies[n:][copies[n:] == 0.0] = -0.0
+    assert f"on average {times} rows are equal" in hint_of_copies(copies)
+    assert hint_of_copies(X, sample_weight=np.full(n, times)) is None
+    again = np.arange(len(copies)) < 1.3 * n
+    assert hint_of_copies(copies[again]) is None
+    assert hint_of_copies(copies, sample_weight=again) is None
+
+
+def test_some_rows_of_a_long_table_are_compared():
+    X = np.random.default_rng(0).normal(size=(20_000, 4))
+    X[::3] += 3.0
+    assert hint_of_copies(X) is None
+    assert "on average 2 rows are equal" in hint_of_copies(np.repeat(X, 2, axis=0))
+
+
+def test_rows_that_are_equal_by_chance():
+    """Two groups, and items of a factor: few answers, which most rows share with others."""
+    rng = np.random.default_rng(0)
+    group = rng.random(2000) < 0.4
+    yes = rng.random((2000, 12)) < np.where(group, 0.97, 0.05)[:, None]
+    assert hint_of_copies(yes.astype(float)) is None
+    items = np.digitize(1.5 * rng.normal(size=(2000, 1)) + rng.normal(size=(2000, 6)), [-1.0, 0.0, 1.0])
+    table = {f"item {j}": np.array(list("abcd"))[own] for j, own in enumerate(items.T)}
+    assert pd.DataFrame(table).duplicated(keep=False).mean() > 0.6
+    assert hint_of_copies(table) is None
