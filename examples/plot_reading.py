@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 from craftc import CRAFT, plot
 from craftc.datasets import load_heart
 
+# sphinx_gallery_thumbnail_number = 3
 heart = load_heart().data
 model = CRAFT(4, random_state=0).fit(heart)  # more clusters than the table needs, to have a tree
 for k in range(model.n_clusters_):

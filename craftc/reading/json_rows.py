@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from craftc._common.messages import listed, quoted
 from craftc.reading.input_file import TableError
 
+_LONGEST = sys.float_info.max_10_exp  # digits of a whole number that is a float64
 _DEEPEST = 3  # objects around the list of rows
 _Columns = dict[str, list[object]]
 
@@ -32,6 +35,11 @@ def json_columns(text: str, shown: str) -> tuple[_Columns, list[str]]:
     return {name: [row.get(name) for row in rows] for name in names}, notes
 
 
+def _whole(digits: str) -> int | str:
+    """A whole number, or its digits where it is no float64: pandas 2.2 refuses a list with such a number."""
+    return int(digits) if len(digits) <= _LONGEST else digits
+
+
 def is_json_array(line: str | bytes) -> bool:
     """Whether a line is an array of JSON."""
     try:
@@ -40,22 +48,25 @@ def is_json_array(line: str | bytes) -> bool:
         return False
 
 
+_loads = functools.partial(json.loads, parse_int=_whole)
+
+
 def _records(text: str, shown: str) -> tuple[list[dict[str, object]], list[str]]:
     """The values of all lines, or those of the whole text where it is one value."""
     line = 1
     try:
         first = text.lstrip().partition("\n")
         if text.lstrip().startswith("[") and not (first[2].strip() and is_json_array(first[0])):
-            return json.loads(text), []
+            return _loads(text), []
         records = []
         for line, each in enumerate(text.split("\n"), 1):  # noqa: B007
             if each.strip():
                 try:
-                    records.append(json.loads(each))
+                    records.append(_loads(each))
                 except ValueError:
                     if records or not each.lstrip().startswith("{"):
                         raise
-                    return [json.loads(text)], []  # an object of several lines
+                    return [_loads(text)], []  # an object of several lines
         return records, []
     except (ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, ValueError) else "it is nested too deeply"

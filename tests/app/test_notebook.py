@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+import craftc
 from tests.common import ROOT
 
 nbformat = pytest.importorskip("nbformat", reason="reads the notebook; in the extra dev")
@@ -49,6 +50,7 @@ def test_the_notebook_is_stored_with_its_outputs(notebook):
         if "CRAFT(" in output.get("data", {}).get("text/plain", "")
     )
     assert "craftc-overview" in overview
+    assert all(name in overview for name in craftc.CRAFT().get_params())
 
 
 @pytest.mark.slow

@@ -40,7 +40,8 @@ def test_the_excel_page_shows_what_its_commands_print(example, tmp_path):
     assert (tmp_path / "segments" / "report.html").exists()
     example.run(tmp_path, third)
     lines = (tmp_path / "june.csv").read_text(encoding="utf-8").splitlines()
-    assert lines[:4] == scored.splitlines()
+    last = re.compile(r"(?<=\.\d{9})\d+")  # digits that depend on NumPy's logarithm
+    assert [last.sub("", line) for line in lines[:4]] == [last.sub("", line) for line in scored.splitlines()]
     assert len(lines) == 241
 
 

@@ -314,6 +314,7 @@ def test_a_file_name_is_no_table(tmp_path):
 
 def test_dates_are_dates_on_axes_and_in_json(answered):
     pyplot = pytest.importorskip("matplotlib.pyplot", reason="plots are drawn with matplotlib")
+    pyplot.close("all")
     pyplot.switch_backend("Agg")
     rng = np.random.default_rng(11)
     days = pd.Timestamp("2015-01-01") + pd.to_timedelta(900 * GROUP + rng.integers(0, 300, N), unit="D")

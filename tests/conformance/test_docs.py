@@ -113,6 +113,7 @@ def test_examples_run(example, monkeypatch):
     pyplot = pytest.importorskip("matplotlib.pyplot", reason="the examples draw with matplotlib")
     pytest.importorskip("pandas", reason="the examples read frames")
     pytest.importorskip("networkx", reason="an example draws a graph")
+    pyplot.close("all")
     pyplot.switch_backend("Agg")
     pyplot.close("all")  # of other tests
     shown = []

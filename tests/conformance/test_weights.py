@@ -124,6 +124,8 @@ def statistics(model: Any, table: pd.DataFrame, weight: Any, counted: Any) -> It
     public = {name for name in {*dir(model), *vars(model)} if not name.startswith("_")}
     for name in sorted(public):
         if name.endswith("_"):
+            if not hasattr(model, name):
+                continue  # for other parameters
             value = getattr(model, name)
             yield name, value <= model.tol if name == "duality_gap_" else of_counted(value)
             continue

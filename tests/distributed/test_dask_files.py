@@ -16,11 +16,11 @@ dd = pytest.importorskip("dask.dataframe", reason="pip install 'craftc[dask]'")
 
 @pytest.mark.parametrize("model", [CRAFT(), DPMeans()], ids=["CRAFT", "DPMeans"])
 def test_a_stream_cannot_be_read_by_workers(model):
-    batch = pa.record_batch({"a": np.arange(9.0), "b": np.arange(9.0) % 2})
-    stream = pa.RecordBatchReader.from_batches(batch.schema, [batch])
+    table = pa.table({"a": np.arange(9.0), "b": np.arange(9.0) % 2})
+    stream = table.to_reader()
     with pytest.raises(TypeError, match="stream of record batches"):
         model.fit(stream, client=object())
-    assert len(stream.read_all()) == len(batch)
+    assert len(stream.read_all()) == len(table)
 
 
 @pytest.mark.parametrize("columns", [["a", "b", "c"], ["a"]], ids=str)

@@ -139,6 +139,7 @@ def test_rare_types_of_arrow(name):
     assert_same(name, Stream(table), plain)
 
 
+@pytest.mark.skipif(not hasattr(pa, "uuid"), reason="pyarrow has no uuid")
 def test_uuids_are_texts(name):
     ids = [uuid.UUID(int=k % 2) for k in range(60)]
     column = pa.array([each.bytes for each in ids], pa.uuid())
@@ -164,6 +165,7 @@ def test_sparse_columns_of_pandas(name, dtype):
     assert sparse.dtypes.tolist() == before
 
 
+@pytest.mark.skipif(not hasattr(pl, "Int128"), reason="polars has no integers of 128 bits")
 @pytest.mark.parametrize("alone", [False, True])
 def test_integers_of_128_bits(name, alone):
     wide = pl.DataFrame({"a": pl.Series(range(60), dtype=pl.Int128)})

@@ -218,11 +218,12 @@ def test_every_way_to_declare_an_order_gives_the_same_bits(tmp_path):
         fit({name: column.to_numpy() for name, column in text.items()}, kinds=by_list),
         fit(text.astype(pd.CategoricalDtype(SCALE)), kinds=dict.fromkeys(text, "ordered")),
         fit(str(tmp_path / "pandas.parquet")),
-        fit(str(tmp_path / "polars.parquet")),
         fit(pq.ParquetFile(tmp_path / "pandas.parquet").read()),
         fit(Partitions([ordered[:100], ordered[100:]])),
         fit(Partitions([text[:100], text[100:]]), kinds=by_list),
     ]
+    if pq.read_schema(tmp_path / "polars.parquet").field(0).type.ordered:  # older polars writes no order
+        models.append(fit(str(tmp_path / "polars.parquet")))
     for model in models:
         assert model.objective_ == models[0].objective_
         np.testing.assert_array_equal(model.labels_, models[0].labels_)

@@ -71,7 +71,8 @@ def of_numbers(values, weight=None, *, n_bins=N_BINS, period=None):
     total = np.bincount(level, weights=mass)
     if period is None:
         unit = np.abs(distinct).max(initial=0.0) or 1.0
-        mean = np.bincount(level, weights=mass * (distinct / unit)) / total * unit
+        with np.errstate(over="ignore"):  # NumPy 1.26 sees an overflow in quotients of subnormal numbers
+            mean = np.bincount(level, weights=mass * (distinct / unit)) / total * unit
         mean = np.where(first == last, distinct[first], mean)
     else:
         angle = 2.0 * np.pi * distinct / period
