@@ -8,6 +8,7 @@ the next build.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ _NUMBER = r"\d+(?:\.\d+)?|\.\d+"
 _SPREAD = 60.0
 _COLOURS = {"ours": "#0072B2", "peer": "#B8B8B8", "floor": "#222222"}
 _LIGHTER = 0.45
+_LABEL = 48  # characters of a label beside its bars
 
 
 @dataclass
@@ -161,6 +163,11 @@ def labels_of(table: Table, columns: int) -> list[str]:
     return labels
 
 
+def beside_bars(label: str) -> str:
+    """A label without the marks of code, in lines that leave room for the bars."""
+    return textwrap.fill(label.replace("`", ""), _LABEL, break_long_words=False)
+
+
 def draw(table: Table, series: list[Series], floor: tuple[str, float] | None, path: Path) -> None:
     """Draw the times of a table as bars, or as points on a logarithmic axis if their ratio is large."""
     import matplotlib.pyplot as plt
@@ -168,6 +175,8 @@ def draw(table: Table, series: list[Series], floor: tuple[str, float] | None, pa
     from matplotlib.patches import Patch
 
     labels = labels_of(table, len(table.header))
+    shown = [beside_bars(label) for label in labels]
+    height = max(0.24, 0.173 * len(series), *(0.16 * len(label.splitlines()) for label in shown))
     by_column = any(_OURS.search(one.name) or _PEERS.search(one.name) for one in series)
     everything = np.array(
         [(seconds, *ends) for one in series for seconds, ends in zip(one.seconds, one.ends, strict=True)]
@@ -185,9 +194,7 @@ def draw(table: Table, series: list[Series], floor: tuple[str, float] | None, pa
         "axes.spines.right": False,
     }
     with plt.rc_context(style):
-        figure, axes = plt.subplots(
-            figsize=(8.0, 0.9 + 0.24 * len(labels) * max(1.0, 0.72 * len(series))), layout="constrained"
-        )
+        figure, axes = plt.subplots(figsize=(8.0, 0.9 + height * len(labels)), layout="constrained")
         used: set[str] = set()
         for s, one in enumerate(series):
             for i, seconds in enumerate(one.seconds):
@@ -234,7 +241,7 @@ def draw(table: Table, series: list[Series], floor: tuple[str, float] | None, pa
                     va="center",
                     fontsize=7.5,
                 )
-        axes.set_yticks(range(len(labels)), labels)
+        axes.set_yticks(range(len(labels)), shown)
         axes.set_ylim(len(labels) - 0.4, -0.6)
         for i in range(1, len(labels)) if by_column else ():
             axes.axhline(i - 0.5, color="0.9", linewidth=0.8, zorder=0)

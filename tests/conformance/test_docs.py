@@ -243,6 +243,19 @@ def test_performance_has_every_table_and_a_picture_of_every_table_of_times(perfo
     )
 
 
+def test_labels_of_bars_leave_room_for_these(performance):
+    tables = [
+        part
+        for each in performance.sections_of(text_of(ROOT / "benches" / "peers" / "README.md"))
+        for part in each.parts
+    ]
+    labels = [row[0] for table in tables if isinstance(table, performance.Table) for row in table.rows]
+    assert max(map(len, labels)) > 80
+    shown = list(map(performance.beside_bars, labels))
+    assert max(len(line) for label in shown for line in label.splitlines()) <= 48
+    assert not any("`" in label for label in shown)
+
+
 @pytest.mark.parametrize(
     ("cell", "value", "ends", "unit"),
     [
