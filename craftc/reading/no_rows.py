@@ -57,6 +57,11 @@ _TYPE = re.compile(
     r"|categor(y|ical)|nominal|ordinal|continuous|discrete|object|ratio|interval",
     re.IGNORECASE,
 )
+_PAGE = re.compile(
+    r"(seite|blatt|page|sheet|p[aá]gina)\s*\d+(\s*(of|von|de|sur|di|/)\s*\d+)?|übertrag"
+    r"|(carried|brought) forward|report à nouveau",
+    re.IGNORECASE,
+)
 _RULE = re.compile(r":?[-=]{2,}:?")  # between the names and the rows of Markdown
 _MOST_CAPTIONS, _LOOKED_AT = 3, 200  # lines below the names, and rows that show what columns hold
 _NUMERIC = 0.9  # share of the different cells of a column of numbers
@@ -84,6 +89,11 @@ def without_no_rows(frame: pd.DataFrame, named: bool = True) -> tuple[pd.DataFra
     if again.any():
         keep &= ~again
         notes.append(f"{_lines(int(again.sum()), 'repeated line')} of column names.")
+    pages = _page_lines(frame, keep)
+    if pages:
+        keep[pages] = False
+        shown = quoted(_first_text(frame.iloc[pages[0]]))
+        notes.append(f"{_lines(len(pages), 'line')} of printed pages, the first {shown}.")
     below = _captions(frame, keep) if named else []
     if below:
         keep[below] = False
@@ -189,6 +199,17 @@ def _cells(row: pd.Series) -> list[tuple[int, str]]:
 
 def _first_text(row: pd.Series) -> str:
     return next((cell for _, cell in _cells(row)), "")
+
+
+def _page_lines(frame: pd.DataFrame, keep: Bits) -> list[int]:
+    """Positions of the numbers of pages, and of sums that are carried from page to page."""
+    found = set[int]()
+    for j in range(frame.shape[1]):
+        codes, cells = _coded(frame.iloc[:, j])
+        is_one = [isinstance(cell, str) and _PAGE.fullmatch(cell.strip()) is not None for cell in cells]
+        found.update(np.flatnonzero(np.array([*is_one, False])[codes] & keep).tolist())
+    most = max(1, frame.shape[1] - 2)
+    return sorted(i for i in found if len(_cells(frame.iloc[i])) <= most)
 
 
 def _captions(frame: pd.DataFrame, keep: Bits) -> list[int]:

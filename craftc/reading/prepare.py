@@ -500,6 +500,7 @@ class _Reader:
         ):
             self._put(name, self._number_levels(values))
             self._codes.append(name)
+            self._notes += far_cells(name, "numbers", sentinels(distinct, counts))
         elif whole and name in self._roles.kept and np.abs(distinct).max() < _EXACT_INTEGERS:
             self._put(name, self._pd.array(values, dtype="Int64"))
         else:

@@ -28,6 +28,11 @@ NAMELESS = "The first line looks like data"  # the beginning of the note that a 
 _MOST_TITLES = 20  # lines above the column names
 _MOST_NAME_LINES = 3  # of groups, of groups in these, and of columns
 _WORD = re.compile(r"[^\W\d_]{2}")
+_UNIT = (
+    r"(?:[GMkhdcmµn]?(?:Pa|bar|m[²³23]?|[lL]|g|s|Wh?|V|A|Hz|N|J|mol|cal|€)|mmHg|°[CF]?|K|ha|t|min|h|d|I?U|rpm|dB"
+    r"|ppm|[%‰$£]|Stk|Stück|pcs|Mio|Tsd|T€|EUR|USD|CHF)\.?"
+)
+_UNITS = re.compile(rf"[\[(]?(?:{_UNIT}|1)?(?:\s?[/·*]?\s?{_UNIT})?[\])]?")
 _YEARS = (1800, 2200)
 _DELIMITERS = ",;\t|"
 _RARE = ("^", "~", "\xa6", "\xa7", "\xac", *map(chr, (1, 2, 28, 29, 30, 31)))  # in hardly any text
@@ -272,6 +277,8 @@ def _lines_of_names(rows: list[list[str]], width: int) -> tuple[int, int, list[s
 
 def _names_of(lines: list[list[str]], below: list[list[str]]) -> list[str]:
     """The names of columns that are written in several lines, none if these lines are something else."""
+    if len(lines) > 2 and _are_units(lines[-1], lines[-2]):
+        return _names_of(lines[:-1], below)
     *groups, last = lines
     named = [len(set(filter(None, line[1:]))) for line in groups]
     if not all(named) or all(n == len(last) - 1 for n in named):
@@ -296,6 +303,12 @@ def _names_of(lines: list[list[str]], below: list[list[str]]) -> list[str]:
         words[-1] if count[words[-1]] == 1 and _WORD.search(words[-1]) else " ".join(words) for words in parts
     ]
     return names if len(set(names)) == len(names) else []
+
+
+def _are_units(line: list[str], above: list[str]) -> bool:
+    """Whether a line below names has units and nothing else, but for names over merged cells."""
+    own = [cell for cell, over in zip(line, above, strict=True) if cell and cell != over]
+    return len(own) >= 2 and all(map(_UNITS.fullmatch, own))
 
 
 def _parts(lines: list[list[str]]) -> list[list[str]]:

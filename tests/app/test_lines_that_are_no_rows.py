@@ -54,6 +54,23 @@ def test_a_total_above_the_rows(read):
         assert len(read(text([top, *ROWS]))[0]) == N + 1
 
 
+def test_lines_of_printed_pages(read):
+    pages = []
+    for page in range(4):
+        names = [list(TABLE)] if page else []
+        head = [["", "", "", "", ""], [f"Page {page + 1} of 4", "", "", "", ""], *names]
+        pages += [
+            *(head if page else []),
+            *ROWS[10 * page : 10 * page + 10],
+            line("carried forward", [1, 2], 1),
+        ]
+    table, notes = read(text(pages))
+    assert table.shape == (N, 4)
+    assert "Not used: 7 lines of printed pages, the first 'carried forward'" in notes
+    cells = [[f"Page {i}", *row[1:]] for i, row in enumerate(ROWS)]
+    assert len(read(text(cells))[0]) == N
+
+
 @pytest.mark.slow_except(1)
 @pytest.mark.parametrize("std", ["SD", "STABW", "std"])
 def test_statistics_below_the_rows(read, std):

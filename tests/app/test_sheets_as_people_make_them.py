@@ -164,6 +164,17 @@ def test_rows_that_are_named_like_totals(read):
     assert (len(table), notes) == (150, "")
 
 
+def test_units_below_names_below_groups(read):
+    top = [
+        ["place", "blood", "", "life", ""],
+        ["", "CRP", "Hb", "pulse", "temperature"],
+        ["", "mg/l", "g/dl", "1/min", "[°C]"],
+    ]
+    table, _ = read(sheet([*top, *ROWS], ["A1:A3", "B1:C1", "D1:E1"]))
+    assert list(table.columns) == ["place", "CRP", "Hb", "pulse", "temperature"]
+    assert len(table) == len(ROWS)
+
+
 def test_formulas_without_a_result_are_missing_and_noted(read):
     rows = [["shop", "net", "gross"], *([f"s{i % 3}", i % 17, f"=B{i + 2}*1.19"] for i in range(60))]
     table, notes = read(sheet(rows))
