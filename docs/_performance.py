@@ -31,7 +31,7 @@ _NUMBER = r"\d+(?:\.\d+)?|\.\d+"
 _SPREAD = 60.0
 _COLOURS = {"ours": "#0072B2", "peer": "#B8B8B8", "floor": "#222222"}
 _LIGHTER = 0.45
-_LABEL = 48  # characters of a label beside its bars
+_LABEL = 48  # characters in a line of a label
 
 
 @dataclass
@@ -163,8 +163,8 @@ def labels_of(table: Table, columns: int) -> list[str]:
     return labels
 
 
-def beside_bars(label: str) -> str:
-    """A label without the marks of code, in lines that leave room for the bars."""
+def wrapped(label: str) -> str:
+    """A label without backticks, in lines that leave room for the bars."""
     return textwrap.fill(label.replace("`", ""), _LABEL, break_long_words=False)
 
 
@@ -175,7 +175,7 @@ def draw(table: Table, series: list[Series], floor: tuple[str, float] | None, pa
     from matplotlib.patches import Patch
 
     labels = labels_of(table, len(table.header))
-    shown = [beside_bars(label) for label in labels]
+    shown = [wrapped(label) for label in labels]
     height = max(0.24, 0.173 * len(series), *(0.16 * len(label.splitlines()) for label in shown))
     by_column = any(_OURS.search(one.name) or _PEERS.search(one.name) for one in series)
     everything = np.array(

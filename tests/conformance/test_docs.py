@@ -251,7 +251,7 @@ def test_labels_of_bars_leave_room_for_these(performance):
     ]
     labels = [row[0] for table in tables if isinstance(table, performance.Table) for row in table.rows]
     assert max(map(len, labels)) > 80
-    shown = list(map(performance.beside_bars, labels))
+    shown = list(map(performance.wrapped, labels))
     assert max(len(line) for label in shown for line in label.splitlines()) <= 48
     assert not any("`" in label for label in shown)
 
