@@ -335,21 +335,21 @@ cdef class Rows:
         self.p.t.all = len(column) == X.shape[1]
         if self.p.t.single:
             single = X
-            self.p.t.X = &single[0, 0]
+            self.p.t.X = &single[0, 0] if X.size else NULL
         else:
             double_ = X
-            self.p.t.X = &double_[0, 0]
+            self.p.t.X = &double_[0, 0] if X.size else NULL
         self.p.t.column = &columns[0] if len(column) else NULL
         self.p.t.centre, self.p.t.scale = doubles_in(centre), doubles_in(scale)
         if exposure is not None:
             exposures = exposure
-            self.p.t.exposure = &exposures[0]
+            self.p.t.exposure = &exposures[0] if self.p.n else NULL
         if weight is not None:
             weights = weight
             if weights.shape[0] != self.p.n:
                 raise ValueError(f"weight must have one entry for every row, got {weights.shape[0]} for "
                                  f"{self.p.n} rows")
-            self.p.t.weight = &weights[0]
+            self.p.t.weight = &weights[0] if self.p.n else NULL
         self.p.size = simd_lines((3 if missing else 2) * K * self.p.t.stride + 2 * K + 1)
         self.p.rows = rows_of_segment(self.p.n, K, self.p.size)
         self.p.segments = (self.p.n + self.p.rows - 1) // self.p.rows
