@@ -22,7 +22,7 @@ contain one row of the table's variance, as those of clusters do.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -53,6 +53,7 @@ _LEADING = 30  # columns whose levels are compared
 # cells of a row by which dependence inside clusters is measured, rows of the smallest of these, standard
 # deviations that are more than chance, and rows that two levels must share by chance
 _INSIDE_WIDTH, _FEWEST, _SURE, _EXPECTED = 256, 8, 3.0, 0.5
+_NARROWEST = 0.05  # least standard deviation by which differences between clusters are measured
 _DESCRIBED = 0.1  # least share of the best link of a column that clusters save in it
 
 
@@ -166,20 +167,56 @@ def dependence_inside(
     whether it is more than chance. `labels`: -1 of rows that are left out. `gains` (D,): what the clusters
     save in every column; columns that they hardly describe take no part.
     """
+    nats, sure = np.zeros(n_clusters), np.zeros(n_clusters, bool)
+    for k, design in _inside(config, labels, n_clusters, gains):
+        nats[k], by_chance = design.dependence()
+        sure[k] = nats[k] > _SURE * by_chance
+    return nats, sure
+
+
+def pattern_inside(
+    config: FitConfig[L, S], labels: Labels, n_clusters: int, gains: Floats
+) -> tuple[float, float]:
+    """Nats of the dependence inside all clusters, and how far it lies along the differences between them.
+
+    With R the correlations of the columns in a cluster, 0 on the diagonal, and u the differences of their
+    means from those of the nearest cluster, in standard deviations, the mean of u'Ru / u'u over the rows. It
+    is about 0 where columns depend on each other in other ways inside clusters than between them, and the
+    larger the more a cluster extends towards its neighbour, as pieces of a gradual pattern do.
+    """
+    found = [
+        (design.weight, design.dependence()[0], *design.places(), design.correlations())
+        for _, design in _inside(config, labels, n_clusters, gains)
+    ]
+    if len(found) < 2:
+        return 0.0, 0.0
+    weight, nats, mean, variance = map(np.array, list(zip(*found, strict=True))[:4])
+    along = np.zeros(len(found))
+    for k, (*_, correlations) in enumerate(found):
+        scale = np.sqrt(np.maximum(0.5 * (variance[k] + variance), _NARROWEST**2))
+        differences = np.where(variance[k] + variance > 0.0, (mean - mean[k]) / scale, 0.0)
+        squares = (differences * differences).sum(axis=1)
+        squares[k] = np.inf
+        u = differences[squares.argmin()]
+        along[k] = u @ correlations @ u / max(float(u @ u), 1e-12)
+    return float(nats.sum()), float(weight @ along / weight.sum())
+
+
+def _inside(
+    config: FitConfig[L, S], labels: Labels, n_clusters: int, gains: Floats
+) -> Iterator[tuple[int, _Design]]:
+    """Clusters and their rows, by the columns that clusters describe."""
     background = config.background
     usable = (background.usable[background.grid.p :] > 0) & (gains >= _DESCRIBED * gains.mean())
     assert config.encoding is not None
     columns, scores = _cells_of(config.encoding, background, usable, gains, _INSIDE_WIDTH)
-    nats, sure = np.zeros(n_clusters), np.zeros(n_clusters, bool)
     if len(columns) < 2:
-        return nats, sure
+        return
     order, sizes = np.argsort(labels, kind="stable"), np.bincount(labels + 1, minlength=n_clusters + 1)
     for k, rows in enumerate(np.split(order, np.cumsum(sizes)[:-1])[1:]):
-        if len(rows) >= _FEWEST:
-            design = _Design(config.of_rows(rows), columns, scores)
-            nats[k], by_chance = design.dependence()
-            sure[k] = nats[k] > _SURE * by_chance
-    return nats, sure
+        of_rows = config.of_rows(rows)
+        if of_rows.rows_weight >= _FEWEST:
+            yield k, _Design(of_rows, columns, scores)
 
 
 def _in_covariances(clusters: Clusters | None) -> NDArray[np.intp]:
@@ -378,6 +415,44 @@ class _Design:
         two categories, half of Pearson's chi-squared less its degrees of freedom. (n - 1) r^2 has the mean 1
         for any two columns in random order.
         """
+        p, n, product, total, share, variance = self.p, *self._cells
+        few = n.copy()
+        few[p:] *= np.minimum(share, 1.0 - share)[p:]
+        worth = np.ones_like(n)
+        worth[p:] -= share[p:]
+        counted = (
+            (self._owner[:, None] < self._owner)
+            & (few * few.T >= _EXPECTED * n)
+            & (variance * variance.T > 0.0)
+        )
+        n, worth = n[counted], (worth * worth.T)[counted]
+        r_squared = (product - total * share.T)[counted] ** 2 / (variance * variance.T)[counted]
+        return 0.5 * float(worth @ ((n - 1.0) * r_squared - 1.0)), math.sqrt(0.5 * float(worth.sum()))
+
+    def places(self) -> tuple[Floats, Floats]:
+        """Mean and variance of every score and level."""
+        n, _, total, _, variance = self._cells
+        count = np.diag(n)
+        return _over(np.diag(total), count), _over(np.diag(variance), count)
+
+    def correlations(self) -> Floats:
+        """Correlations of all pairs of scores and levels, 0 of two levels of one column."""
+        _, product, total, share, variance = self._cells
+        r = _over(product - total * share.T, np.sqrt(variance * variance.T))
+        r[self._owner[:, None] == self._owner] = 0.0
+        return r
+
+    @cached_property
+    def _owner(self) -> NDArray[np.intp]:
+        """The column of every score and level."""
+        widths = np.diff(np.append(self.start, len(self.tables)))
+        return np.concatenate([np.arange(self.p), np.repeat(self.p + np.arange(len(widths)), widths)])
+
+    @cached_property
+    def _cells(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """For every pair of scores and levels: the rows with both columns, the sum of products, the sum, mean
+        and squares around the mean of the first.
+        """
         p, widths = self.p, np.diff(np.append(self.start, len(self.tables)))
 
         def of_column(values: Floats) -> Floats:
@@ -393,15 +468,7 @@ class _Design:
         share = _over(total, n)
         variance = np.maximum(square - total * share, 0.0)
         variance[:p] = np.where(variance[:p] > 1e-6, variance[:p], 0.0)
-        few = n.copy()
-        few[p:] *= np.minimum(share, 1.0 - share)[p:]
-        worth = np.ones_like(n)
-        worth[p:] -= share[p:]
-        owner = np.concatenate([np.arange(p), np.repeat(p + np.arange(len(widths)), widths)])
-        counted = (owner[:, None] < owner) & (few * few.T >= _EXPECTED * n) & (variance * variance.T > 0.0)
-        n, worth = n[counted], (worth * worth.T)[counted]
-        r_squared = (product - total * share.T)[counted] ** 2 / (variance * variance.T)[counted]
-        return 0.5 * float(worth @ ((n - 1.0) * r_squared - 1.0)), math.sqrt(0.5 * float(worth.sum()))
+        return n, product, total, share, variance
 
     def covariance_gain(self, numeric: NDArray[np.intp]) -> float:
         """What one covariance of numeric columns saves over their variances; 0 if pairs of columns contradict

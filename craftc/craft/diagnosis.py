@@ -52,7 +52,6 @@ def slices_at_4(n_clusters: int, n_clusters_at_4: int | None, dependence_ratio: 
 def diagnose(
     encoded: EncodedRows[L, S],
     moments: Moments,
-    column_weights: Floats,
     n_clusters: int,
     n_clusters_at_4: int | None,
     price_factor: float,
@@ -61,10 +60,11 @@ def diagnose(
     groups, copies of rows, things observed several times, weights as of a survey, and dependence inside the
     clusters of these `moments`, shown by `slices_at_4`. A column of a weight below 1 does not count in full.
     """
-    rows = encoded.source
+    rows, encoding = encoded.source, encoded.encoding
+    assert isinstance(encoding, LevelEncoding)
     some = np.arange(0, len(rows), max(1, len(rows) // _SAMPLE))
     sample = rows.take(some)
-    weight = dict(zip(sample.schema.columns, column_weights.tolist(), strict=True))
+    weight = dict(zip(sample.schema.columns, encoding.column_weights.tolist(), strict=True))
     found = (pair for pair in _duplicates(sample) if min(map(weight.__getitem__, pair)) >= 1.0)
     pairs = list(islice(found, _MOST_PAIRS + 1))
     messages = _of_a_survey(encoded.weights)
@@ -82,13 +82,12 @@ def diagnose(
             f"Column {quoted(name)} is {reason} in every row and counts in full, which exaggerates clusters "
             "along it; drop it."
         )
-    if isinstance(encoded.encoding, LevelEncoding):
-        for pair in step_columns(encoded.encoding, encoded.rows.take(some).codes)[:_MOST_PAIRS]:
-            finer, coarser = (quoted(sample.schema.columns[j]) for j in pair)
-            messages.append(
-                f"Column {coarser} is a coarser copy of {finer}, each of its values a range of it, and both "
-                "count in full, which exaggerates clusters along them; drop one."
-            )
+    for pair in step_columns(encoding, encoded.rows.take(some).codes)[:_MOST_PAIRS]:
+        finer, coarser = (quoted(sample.schema.columns[j]) for j in pair)
+        messages.append(
+            f"Column {coarser} is a coarser copy of {finer}, each of its values a range of it, and both "
+            "count in full, which exaggerates clusters along them; drop one."
+        )
     for group in groups_of_table(sample):
         if min(weight[sample.schema.columns[j]] for j in group.columns) >= 1.0:
             remedy = "make one column of them (pandas.from_dummies), or " if group.count == 1 else ""

@@ -52,6 +52,7 @@ from craftc.craft.parameters import (
     price_factor_of,
     range_of,
 )
+from craftc.craft.pieces import pattern_of_pieces
 from craftc.craft.progress import Progress, ProgressMeter
 from craftc.craft.refit import Former, renumbered
 from craftc.craft.rows import L, RowStore, S
@@ -516,7 +517,7 @@ class CRAFT(WithFixed):
             return self._fit(encoded, meter, n_threads, former, groups, start, merged=True)
         fitted.remember(clusters)
         self._set_fitted(fitted)
-        for name in ("_fixed", "_groups", "changes_"):  # of former clusters
+        for name in ("_fixed", "_groups", "changes_", "_slices", "_pattern"):  # of former clusters
             self.__dict__.pop(name, None)
         statistics = rows.statistics(self._fitted.clusters, labels, encoded.weights, n_threads)
         self._set_rows(statistics)
@@ -530,11 +531,12 @@ class CRAFT(WithFixed):
             )
         self.margins_ = rows.margins(self, statistics)
         slices = slices_at_4(n_best, result.n_clusters_at_4, self.dependence_ratio_)
-        self.__dict__.pop("_slices", None)
-        if slices is not None:
-            self._slices = slices
-        factor, column_weights = self.price_factor_, encoding.column_weights
-        messages = diagnose(encoded, moments, column_weights, n_best, slices, factor)
+        clear = 1.0 if self._mixture is None else self._mixture.clear / fitted.weight
+        K = self.n_clusters_
+        pattern = pattern_of_pieces(config, result.labels, K, n_best, of_columns, links, saved, clear)
+        shown = {"_slices": slices, "_pattern": pattern}
+        self.__dict__.update({name: found for name, found in shown.items() if found is not None})
+        messages = diagnose(encoded, moments, n_best, slices, self.price_factor_)
         if self.covariance in ("full", "tied"):
             messages += too_many_columns(encoding, moments.total(), spec)
         if self.n_clusters is None and self.n_clusters_ == self.max_clusters == _MAX_CLUSTERS:

@@ -199,7 +199,7 @@ class WithFixed(WithRefits):
         self.labels_ = found.labels
         self.n_iter_, self.converged_ = search.n_passes, found.converged
         self.objective_path_ = np.array([self.objective_])
-        for name in ("_fixed", "_groups", "changes_", "_slices", "feature_names_in_"):
+        for name in ("_fixed", "_groups", "changes_", "_slices", "_pattern", "feature_names_in_"):
             self.__dict__.pop(name, None)
         self.n_features_in_ = model.n_features_in_
         if hasattr(model, "feature_names_in_"):

@@ -44,6 +44,9 @@ class Structure:
     links, factor, dependence_ratio : float
         Nats that links between columns and one continuous factor behind them save, and what the better of the
         two saves over what clusters save.
+    pattern : float or None
+        What the dependence between columns inside clusters is to what clusters save, where these touch and it
+        points from each to the next, as in pieces of a gradual pattern.
     slices : int or None
         Clusters that are left at four times the price, where these are few because columns depend on each
         other.
@@ -66,6 +69,7 @@ class Structure:
     links: float = 0.0
     factor: float = 0.0
     dependence_ratio: float = math.nan
+    pattern: float | None = None
     slices: int | None = None
     clear: float | None = None
     agreement: Sequence[float] = ()
@@ -78,9 +82,9 @@ class Structure:
         none: clusters save nothing in any number on the merge path, or no more than in a table with permuted
         columns. more: fewer clusters than were asked for are the better description, and links save less than
         these. seed, parts: fits from other seeds, or on parts of the rows, find other clusters. gradual:
-        links between columns, or one continuous factor, save more. price: four times the price leaves much
-        fewer clusters, because columns depend on each other. soft: fewer than 90 % of the rows are clearly
-        placed.
+        links between columns, or one continuous factor, save more, or columns depend on each other inside
+        clusters as they do between them. price: four times the price leaves much fewer clusters, because
+        columns depend on each other. soft: fewer than 90 % of the rows are clearly placed.
         """
         if self.n_clusters == 1:
             return "one"
@@ -88,13 +92,14 @@ class Structure:
         least = max([-math.inf if more else 0.0, *self.null_savings])
         if self.saving is not None and self.saving <= least:
             return "none"
-        if more and not self.dependence_ratio > 1.0:
+        gradual = self.dependence_ratio > 1.0 or self.pattern is not None
+        if more and not gradual:
             return "more"
         if len(self.agreement) and float(np.mean(self.agreement)) < FIRM:
             return "seed"
         if self.overlap is not None and self.overlap < FIRM:
             return "parts"
-        if self.dependence_ratio > 1.0:
+        if gradual:
             return "gradual"
         if self.slices is not None:
             return "price"
@@ -177,6 +182,9 @@ class Structure:
             yield f"{self.rival} {nats(max(self.links, self.factor))} nats"
         elif self.dependence_ratio > 1.0:
             yield f"{self.rival} {ratio(self.dependence_ratio)} times as much as groups"
+        if self.pattern is not None:
+            part = f"{percent(self.pattern)} of what groups save"
+            yield f"columns depend on each other inside groups as they do between them, by {part}"
         if self.slices is not None:
             yield f"{self.slices} of them would be left at four times the price"
         if self.clear is not None:

@@ -47,15 +47,22 @@ def _important(page: Page) -> Iterator[tuple[str, str, str]]:
             f"{better}. Take the further borders as a choice of yours, not as a finding.",
             "number",
         )
+    summary = "Use the groups as a summary of a gradual pattern; do not take them for separate populations."
     if page.ratio > 1 and page.K > 1:
         rival, times = page.structure.rival, " description, the groups none"
         if math.isfinite(page.ratio):
             times = f" {ratio(page.ratio)} times as much description as the groups"
         yield (
             "Columns that hang together explain more than groups do",
-            f"{rival[0].upper()}{rival[1:]}{times}. Use the groups as a summary of a gradual pattern; do not "
-            "take them for separate populations.",
+            f"{rival[0].upper()}{rival[1:]}{times}. {summary}",
             "links",
+        )
+    elif page.structure.pattern is not None:
+        yield (
+            "Columns depend on each other inside groups, too",
+            f"Many rows lie between two groups, and inside groups columns vary together as they do from one "
+            f"group to the next. {summary}",
+            "sure",
         )
     for link in page.links:
         if link.near_duplicates:

@@ -269,6 +269,7 @@ _FIELDS = {
     "_typical": Optional(Ragged(integers("rows", least=0))),
     "_unusual": Optional(integers("unusual", least=0)),
     "_slices": Optional(StoredNumber(int, least=2), ABSENT),
+    "_pattern": Optional(StoredNumber(least=0.0, most=LARGEST), ABSENT),
     "_mixture": Optional(
         StoredRecord(
             MixtureFit,

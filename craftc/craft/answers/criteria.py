@@ -30,6 +30,7 @@ class MixtureCriteria:
     _mixture: MixtureFit | None = None
     _groups: str | None = None  # the column of groups that stay together; "": an array without a name
     _slices: int | None = None  # clusters at four times the price, where that shows slices of the table
+    _pattern: float | None = None  # `pattern_of_pieces`
 
     @property
     def _asked(self) -> bool:
@@ -110,6 +111,7 @@ class MixtureCriteria:
             links=fitted.links.saving,
             factor=fitted.links.factor.gradual,
             dependence_ratio=fitted.dependence_ratio,
+            pattern=self._pattern,
             slices=self._slices,
             clear=None if self._mixture is None else self._mixture.clear / fitted.weight,
         )

@@ -252,7 +252,7 @@ class WithMergePath(WithOutliers):
             self.labels_ = self.merge_path_[0].labels
         self.objective_path_ = np.append(self.objective_path_, self.objective_)
         self._own_names = OwnNames(clusters={}, columns=self._own_names["columns"])
-        self._drop_of_rows("_slices", "_fixed")
+        self._drop_of_rows("_slices", "_pattern", "_fixed")
 
     def _drop_of_rows(self, *others: str) -> None:
         """Drop what needs the rows of the fit, which a model does not hold, the changes of a refit, and
