@@ -335,7 +335,10 @@ def _unusual(layout: PageLayout, result: Result) -> list[str]:
     """The rows that fit no cluster well, and their odd cells."""
     if not result.unusual:
         return []
-    about = "Rows that fit no cluster well, and their odd cells (nats above what is usual there):"
+    about = (
+        "Rows that no cluster describes better than the whole table does (nats more), and their odd cells "
+        "(nats above what is usual there):"
+    )
     lines = ["", *layout.text(about)]
     for row in result.unusual:
         lines += layout.text(clean(row.text), " ", most=2)

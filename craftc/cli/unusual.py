@@ -45,10 +45,11 @@ class UnusualRow:
 
 
 def unusual_rows(model: CRAFT, table: pd.DataFrame | MixedTable) -> list[UnusualRow]:
-    """The rows of the highest outlier scores."""
-    if model.n_clusters_ == 1:
-        return []
+    """The rows of the highest outlier scores above 0."""
     worst = np.argsort(-model.outlier_scores_, kind="stable")[:_ROWS]
+    worst = worst[model.outlier_scores_[worst] > 0.0]
+    if model.n_clusters_ == 1 or not len(worst):
+        return []
     if isinstance(table, MixedTable):
         rows, places = table.take(worst), worst
     else:

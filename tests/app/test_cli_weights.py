@@ -92,6 +92,14 @@ def test_weights_of_columns_and_outliers(files, capsys, tmp_path):
     assert "'x' 2.5, 'colour' 0 (shown, not used)" in page
 
 
+def test_rows_that_clusters_describe_well_are_not_unusual(capsys, tmp_path):
+    group = np.arange(200) % 2
+    frame = pd.DataFrame({f"x{j}": 8.0 * group + np.arange(200) // 2 * (j + 3) % 11 for j in range(4)})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert answer(capsys, tmp_path / "t.csv")["unusual_rows"] == []
+    assert CRAFT(random_state=0).fit(frame).outlier_scores_.max() < 0.0
+
+
 def test_odd_cells_of_a_table_with_several_answers_in_a_cell(capsys, tmp_path):
     """Each answer is a column of the model, but one column of its descriptions."""
     rng = np.random.default_rng(0)
