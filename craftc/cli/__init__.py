@@ -1,11 +1,13 @@
 """The command ``craftc``: cluster a table file, and assign new rows to the clusters.
 
-craftc cluster TABLE [--target COL] [--out DIR]
-craftc predict MODEL TABLE [--out FILE]
-craftc export MODEL --sql DIALECT | --onnx --out FILE
-craftc compare MODEL TABLE [--json]
-craftc refit MODEL TABLE [--out DIR] [--keep-clusters]
-craftc info [MODEL] [--json]
+::
+
+    craftc cluster TABLE [--target COL] [--out DIR]
+    craftc predict MODEL TABLE [--out FILE]
+    craftc export MODEL --sql DIALECT | --onnx --out FILE
+    craftc compare MODEL TABLE [--json]
+    craftc refit MODEL TABLE [--out DIR] [--keep-clusters]
+    craftc info [MODEL] [--json]
 
 All imports that take time are made when a command runs.
 """
