@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -110,6 +111,12 @@ class Background:
         self.categorical_cost = float((counts * self.level_cost).sum())
         self.cost = float(numeric[self.usable[: grid.p] > 0].sum()) + self.categorical_cost
         self.entropy = self.column_entropy(counts[None])[0]
+
+    def of_parts(self, n_parts: int) -> Background:
+        """The same distribution, for moments with this many counts to one of these."""
+        finer = copy(self)
+        finer.count_weight = self.count_weight / n_parts
+        return finer
 
     @cached_property
     def one_point_log_ratios(self) -> Floats:

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
-from craftc._common.typing import Floats, Labels, Mask
+from craftc._common.typing import Floats, Labels
 from craftc.craft.background import Background, half_log
 from craftc.craft.clusters import Clusters
 from craftc.craft.fitted import ColumnLinks
@@ -54,6 +54,7 @@ _LEADING = 30  # columns whose levels are compared
 # deviations that are more than chance, and rows that two levels must share by chance
 _INSIDE_WIDTH, _FEWEST, _SURE, _EXPECTED = 256, 8, 3.0, 0.5
 _NARROWEST = 0.05  # least standard deviation by which differences between clusters are measured
+PARTS, LEAST_PART = 2**10, 2.0**-7  # integers of a row that counts in several clusters, and least part
 _DESCRIBED = 0.1  # least share of the best link of a column that clusters save in it
 
 
@@ -161,16 +162,21 @@ def column_links(
 
 
 def dependence_inside(
-    config: FitConfig[L, S], labels: Labels, n_clusters: int, gains: Floats
-) -> tuple[Floats, Mask]:
+    config: FitConfig[L, S], probabilities: Floats, gains: Floats
+) -> tuple[Floats, NDArray[np.bool_]]:
     """(K,) nats of the dependence of all pairs of columns inside clusters of the rows of a sample, and
-    whether it is more than chance. `labels`: -1 of rows that are left out. `gains` (D,): what the clusters
-    save in every column; columns that they hardly describe take no part.
+    whether it is more than chance. `gains` (D,): what the clusters save in every column; columns that they
+    hardly describe take no part.
+
+    A row counts in every cluster by its probability (n, K) there. Where the table is a mixture of clusters
+    inside which columns are independent, so are the columns of the rows of a cluster that count in this way,
+    however much the clusters overlap; of the rows that are nearest to a cluster, they are not.
     """
-    nats, sure = np.zeros(n_clusters), np.zeros(n_clusters, bool)
-    for k, design in _inside(config, labels, n_clusters, gains):
-        nats[k], by_chance = design.dependence()
-        sure[k] = nats[k] > _SURE * by_chance
+    n_clusters = probabilities.shape[1]
+    nats, sure = np.zeros(n_clusters), np.zeros(n_clusters, np.bool_)
+    for k, design in _inside(config, probabilities, gains):
+        found, by_chance = design.dependence()
+        nats[k], sure[k] = found * design.rows_of_one, found > _SURE * by_chance
     return nats, sure
 
 
@@ -186,7 +192,7 @@ def pattern_inside(
     """
     found = [
         (design.weight, design.dependence()[0], *design.places(), design.correlations())
-        for _, design in _inside(config, labels, n_clusters, gains)
+        for _, design in _inside(config, np.eye(n_clusters)[labels], gains)
     ]
     if len(found) < 2:
         return 0.0, 0.0
@@ -202,9 +208,7 @@ def pattern_inside(
     return float(nats.sum()), float(weight @ along / weight.sum())
 
 
-def _inside(
-    config: FitConfig[L, S], labels: Labels, n_clusters: int, gains: Floats
-) -> Iterator[tuple[int, _Design]]:
+def _inside(config: FitConfig[L, S], probabilities: Floats, gains: Floats) -> Iterator[tuple[int, _Design]]:
     """Clusters and their rows, by the columns that clusters describe."""
     background = config.background
     usable = (background.usable[background.grid.p :] > 0) & (gains >= _DESCRIBED * gains.mean())
@@ -212,11 +216,11 @@ def _inside(
     columns, scores = _cells_of(config.encoding, background, usable, gains, _INSIDE_WIDTH)
     if len(columns) < 2:
         return
-    order, sizes = np.argsort(labels, kind="stable"), np.bincount(labels + 1, minlength=n_clusters + 1)
-    for k, rows in enumerate(np.split(order, np.cumsum(sizes)[:-1])[1:]):
-        of_rows = config.of_rows(rows)
+    for k, parts in enumerate(probabilities.T):
+        rows = np.flatnonzero(parts >= LEAST_PART)
+        of_rows, parts = config.of_rows(rows), parts[rows]
         if of_rows.rows_weight >= _FEWEST:
-            yield k, _Design(of_rows, columns, scores)
+            yield k, _Design(of_rows, columns, scores, None if (parts == 1.0).all() else parts)
 
 
 def _in_covariances(clusters: Clusters | None) -> NDArray[np.intp]:
@@ -342,18 +346,32 @@ class _Design:
     A row holds, for every number, its presence, its score in steps of 2^-8 standard deviations of the table,
     and the square of these; for every other column, one cell per level and one for a missing value.
 
-    `columns` are input columns, first those of numbers, whose levels have these `scores`.
+    `columns` are input columns, first those of numbers, whose levels have these `scores`. `parts` (n,): the
+    part of every row that counts. Such rows are worth the fewer whole ones by which a mean over them is as
+    sure: `weight` is that of these, and one of them stands for `rows_of_one`.
     """
 
-    def __init__(self, config: FitConfig[L, S], columns: Sequence[int], scores: Sequence[Floats]) -> None:
+    def __init__(
+        self,
+        config: FitConfig[L, S],
+        columns: Sequence[int],
+        scores: Sequence[Floats],
+        parts: Floats | None = None,
+    ) -> None:
         table = config.table
         p = self.p = len(scores)
         widths = np.asarray(table.n_levels)[np.array(columns[p:], np.intp)] + 1
         ends = np.cumsum(widths)
         self.start = (ends - widths).astype(np.intp)
         weight = config.weight.astype(np.float64) if len(config.weight) else np.ones(len(table))
-        self.weight = float(weight.sum()) * config.background.count_weight
-        if len(config.weight):
+        self.weight, self.rows_of_one = float(weight.sum()) * config.background.count_weight, 1.0
+        if parts is not None:
+            total = float(weight @ parts)
+            self.rows_of_one = float(weight @ (parts * parts)) / total
+            self.weight = total / self.rows_of_one * config.background.count_weight
+            weight *= np.rint(parts * PARTS)
+        weighted_rows = parts is not None or len(config.weight) > 0
+        if weighted_rows:
             weight = np.rint(weight * min(_HEAVIEST / weight.sum(), 1.0))
         products = np.zeros((3 * p + int(widths.sum()),) * 2)
         for first in range(0, len(table), _ROWS):
@@ -368,7 +386,7 @@ class _Design:
             cells[:, : 3 * p] = np.hstack([~missing, z, z * z])
             if p < len(columns):
                 np.put_along_axis(cells, 3 * p + self.start + codes[:, p:], 1.0, axis=1)
-            weighted = cells * weight[part, None] if len(config.weight) else cells
+            weighted = cells * weight[part, None] if weighted_rows else cells
             few = cells.size * cells.shape[1] <= _FEW_PRODUCTS
             products += np.einsum("ni,nj->ij", weighted, cells) if few else weighted.T @ cells
         products[:, 3 * p + ends - 1] = products[3 * p + ends - 1] = 0.0  # missing values

@@ -121,8 +121,8 @@ class CRAFT(WithFixed):
     price_factor : "auto" or float, default="auto"
         Multiplies the price (1/2) log N of a cluster and of each of its parameters; larger values give fewer
         clusters. "auto": max(1, N / 1000), so that the number of clusters does not grow with the rows, but 1
-        where that merges separate groups. 1 resolves clusters of less than a hundredth of a long
-        table.
+        where that merges groups, see docs/how-many-clusters.md. 1 resolves clusters of less than a hundredth
+        of a long table.
     missing : {"ignore", "category", "error"}, default="ignore"
         Missing values cost and count nothing, are a level of their own (categorical columns), or an error.
     unknown : {"ignore", "error"}, default="ignore"

@@ -14,11 +14,13 @@ import pytest
 from craftc import CRAFT, MixedTable, load_model, save_model
 from craftc.craft import dependence, diagnosis
 from craftc.craft.background import Background
-from craftc.craft.dependence import column_links, dependence_inside
+from craftc.craft.clusters import Clusters
+from craftc.craft.dependence import LEAST_PART, PARTS, column_links, dependence_inside
 from craftc.craft.fitted import ColumnLinks
 from craftc.craft.parameters import ModelSpec
 from craftc.craft.rows.local import LocalRows
 from craftc.craft.search import FitConfig
+from craftc.craft.search.parts import mixture
 from craftc.datasets import make_mixed
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments, integer_grid
@@ -185,11 +187,16 @@ def test_where_clusters_save_nothing():
     assert (priced.column_links_, math.isnan(priced.dependence_ratio_)) == ([], True)
 
 
-def inside(table, labels, weight=None):
-    """What `dependence_inside` says of these clusters."""
+def inside_of(table, probabilities, weight=None):
+    """What `dependence_inside` says of rows with these probabilities."""
     config, encoding = config_of(table, weight)
     config = replace(config, encoding=encoding)
-    return dependence_inside(config, labels, labels.max() + 1, np.zeros(table.schema.n_columns))
+    return dependence_inside(config, probabilities, np.zeros(table.schema.n_columns))
+
+
+def inside(table, labels, weight=None):
+    """What `dependence_inside` says of these clusters."""
+    return inside_of(table, np.eye(labels.max() + 1)[labels], weight)
 
 
 def test_dependence_inside_clusters_is_pearsons():
@@ -235,6 +242,73 @@ def test_independent_columns_are_independent_inside_clusters(missing):
     nats, sure = inside(table, rng.integers(0, 40, n).astype(np.int32))
     assert sure.sum() <= 1
     assert abs(nats.mean()) < 3.0
+
+
+def two_overlapping_groups(n):
+    """Independent columns of two groups in a ratio of 2 to 1, and the probability of the second one."""
+    rng = np.random.default_rng(4)
+    second = rng.random(n) < 1 / 3
+    shares = np.array([[0.5, 0.3, 0.2], [0.15, 0.3, 0.55]])
+    codes = (rng.random((n, 6))[:, :, None] > shares.cumsum(axis=1)[second.astype(int)][:, None, :-1]).sum(
+        axis=2
+    )
+    odds = 0.5 * np.prod(shares[1][codes] / shares[0][codes], axis=1)
+    names = np.array(list("abc"))
+    return MixedTable.from_data({f"c{j}": names[codes[:, j]] for j in range(6)}), odds / (1.0 + odds)
+
+
+def test_columns_are_independent_inside_overlapping_groups_by_their_probabilities():
+    table, second = two_overlapping_groups(20_000)
+    nats, sure = inside_of(table, np.column_stack([1.0 - second, second]))
+    assert not sure.any()
+    nearest = np.eye(2)[(second > 0.5).astype(int)]
+    cut, sure = inside_of(table, nearest)
+    assert sure.all()
+    assert (np.abs(nats) < 0.1 * cut).all()
+
+
+def test_rows_that_count_in_part_are_worth_fewer():
+    """Three copies of each row with a probability of a third are one row each."""
+    table = dependent(7, n=240)
+    thirds = np.full((720, 1), 1 / 3)
+    once, _ = inside_of(table, np.ones((240, 1)))
+    parts, _ = inside_of(table.take(np.repeat(np.arange(240), 3)), thirds)
+    kept, _ = inside_of(table, np.full((240, 1), 0.25))
+    np.testing.assert_allclose(kept, 0.25 * once, rtol=1e-9)  # of all rows alike: 240 that count less
+    assert parts[0] > once[0]  # 720 rows of the same dependence, a third of each
+
+
+def test_parts_of_weights_equal_parts_of_repeated_rows():
+    table = dependent(7, n=120)
+    rng = np.random.default_rng(3)
+    weight, first = rng.integers(0, 4, 120), rng.random(120)
+    repeated = np.repeat(np.arange(120), weight)
+    both = np.column_stack([first, 1.0 - first])
+    weighted = inside_of(table, both, weight)
+    expanded = inside_of(table.take(repeated), both[repeated])
+    np.testing.assert_allclose(weighted[0], expanded[0], rtol=1e-9)
+    np.testing.assert_array_equal(weighted[1], expanded[1])
+
+
+def test_a_mixture_after_steps_is_that_of_the_em_algorithm():
+    """Shares of levels with the pseudo-count of CRAFT, and sizes of the groups, of parts of rows."""
+    table, second = two_overlapping_groups(3000)
+    config, encoding = config_of(table)
+    config = replace(config, encoding=encoding)
+    labels = (second > 0.5).astype(np.int32)
+    mask = np.ones((2, table.schema.n_columns), np.uint8)
+    clusters = Clusters(config.moments(labels, 2), config.background, config.spec, mask, keep=True)
+    levels = np.concatenate([table.codes[:, [j]] == np.arange(3) for j in range(6)], axis=1)
+    frequency, expected = levels.mean(axis=0), np.eye(2)[labels]
+    for _ in range(4):  # from the parameters of the labels, then of three steps
+        parts = np.where(expected >= LEAST_PART, np.rint(expected * PARTS) / PARTS, 0.0)
+        sizes = parts.sum(axis=0)
+        shares = (parts.T @ levels + frequency) / (sizes[:, None] + 1.0)
+        logs = levels @ np.log(shares).T + np.log(sizes)
+        expected = np.exp(logs - logs.max(axis=1, keepdims=True))
+        expected /= expected.sum(axis=1, keepdims=True)
+    found = mixture(config, clusters, 3)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_dependence_inside_clusters_of_weights_equals_repeated_rows():

@@ -94,6 +94,44 @@ def test_overlapping_groups_are_told_apart_where_columns_are_independent_inside(
     assert adjusted_rand_index(group, model.labels_) > least
 
 
+def overlapping_numbers(n, n_groups, distance, correlation=0.0, seed=0):
+    """A group of each row, and 8 numbers whose correlation inside the groups is that given."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, n_groups, n)
+    shared = np.sqrt(correlation) * rng.normal(size=(n, 1))
+    own = np.sqrt(1.0 - correlation) * rng.normal(size=(n, 8))
+    return group, shared + own + distance * rng.normal(size=(n_groups, 8))[group]
+
+
+@pytest.mark.parametrize(
+    ("shape", "before", "least"),
+    [((6000, 12, 1.5), 0.8, 0.85), ((6000, 16, 1.1), 0.3, 0.4), ((6000, 50, 2.2, 0.2), 0.4, 0.8)],
+)
+def test_overlapping_groups_of_numbers_are_told_apart(shape, before, least):
+    """Columns are independent inside the first two kinds of groups and correlated inside the last."""
+    group, X = overlapping_numbers(*shape)
+    merged = CRAFT(random_state=0, n_init=2, price_factor=len(X) / 1000).fit(X)
+    assert adjusted_rand_index(group, merged.labels_) < before
+    model = CRAFT(random_state=0, n_init=2).fit(X)
+    assert model.price_factor_ == 1.0
+    assert adjusted_rand_index(group, model.labels_) > least
+
+
+def test_groups_that_the_price_finds_are_not_split():
+    """Twelve clear groups whose columns depend on each other inside; at a factor of 1 there are more."""
+    group, X = overlapping_numbers(6000, 12, 4.0, 0.3)
+    model = CRAFT(random_state=0, n_init=2, covariance="diagonal").fit(X)
+    assert (model.n_clusters_, model.price_factor_) == (12, 6.0)
+    assert adjusted_rand_index(group, model.labels_) > 0.99
+
+
+def test_a_ring_stays_merged():
+    rng = np.random.default_rng(0)
+    angle = rng.uniform(0.0, 2.0 * np.pi, 4000)
+    X = 3.0 * np.cos(angle[:, None] + rng.uniform(0.0, 6.0, 9)) + 0.5 * rng.normal(size=(4000, 9))
+    assert CRAFT(random_state=0, n_init=2).fit(X).price_factor_ == 4.0
+
+
 def test_groups_are_told_apart_where_links_save_more_than_one_cluster():
     """Ten columns in which forty groups differ, and two that copy each other."""
     group, table = overlapping_groups(6000, 40, 10, 6, 0.3)

@@ -1,11 +1,11 @@
-"""Whether the clusters of a long table fall into separate groups, which its price merges.
+"""Whether the clusters of a long table fall into groups, which its price merges.
 
 A price factor above 1 keeps the number of clusters from growing with the rows where columns depend on each
 other inside clusters. It also merges many small groups, whose shares of the rows are too small to pay for
-their parameters in a table of 1000 rows. Two things tell such groups from pieces of a gradual pattern. Pieces
-touch, so that many rows lie between two of them; hardly a row lies between groups that are clearly separate.
-And inside pieces columns still depend on each other, because no pattern stops where a piece ends; inside
-groups they do not, although groups overlap.
+their parameters in a table of 1000 rows. Inside pieces of a gradual pattern columns still depend on each
+other, because no pattern stops where a piece ends; inside groups they do not, although groups overlap. Groups
+inside which columns do depend on each other differ from pieces by all of this: few rows lie between two of
+them, links between columns save little against what they save, and the price gives up much of that.
 """
 
 from __future__ import annotations
@@ -15,69 +15,95 @@ from dataclasses import replace
 from operator import attrgetter
 
 import numpy as np
+from scipy.special import softmax
 
 from craftc._common.merge_path import Change
 from craftc._common.random import SAMPLE_ROWS, CraftStream
-from craftc.craft.dependence import column_links, dependence_inside
+from craftc._common.typing import Floats, Labels
+from craftc.craft.clusters import Clusters
+from craftc.craft.dependence import LEAST_PART, PARTS, column_links, dependence_inside
 from craftc.craft.fitted import ColumnLinks
 from craftc.craft.rows import L, S
 from craftc.craft.rows.scores import CLEAR_MARGIN, margins_of
 from craftc.craft.search import FitConfig
 from craftc.craft.search.merges import START_CLUSTERS, MergeSplitSearch
 from craftc.craft.search.starts import kmeans_plus_plus_labels
+from craftc.table.moments import Moments
 
 _FEW_ROWS = 1 << 12  # by which links and the dependence of all pairs of columns are compared
-_SEPARATE = 0.7  # least share of rows clearly placed in groups inside which columns are independent
-# or: least share of clearly placed rows, and what dependence inside groups is at most to what these save
-_CLEAR, _INSIDE = 0.96, 0.1
+_INDEPENDENT = 0.5  # least share of the rows that groups have inside which columns are independent
+# or: least share of clearly placed rows, and to what all groups save: what links, and what the clusters of
+# the price save at most
+_PLACED, _FEW_LINKS, _KEPT = 0.8, 0.25, 0.7
 _LINKED = 2.0  # times what links save: the dependence that links explain
 _KMEANS_START = 2  # a start of `start_partition` that begins with k-means++
+_EM_STEPS = 6  # after which the parameters of a mixture are near enough to those of its groups
 
 
 def falls_apart(
     config: FitConfig[L, S], labels: S, changes: Sequence[Change], links: ColumnLinks, dependent: bool
 ) -> bool:
     """Whether a search at a price factor of 1, among a sample of the rows, ends in more clusters that are
-    separate groups. `labels`: a snapshot of a partition, and what leads from it to the one that is split;
+    groups. `labels`: a snapshot of a partition, and what leads from it to the one that is split;
     `dependent`: whether `links` save more than that.
     """
     encoding, none = config.encoding, np.zeros(config.rows.schema.n_columns)
     assert encoding is not None
     if dependent:
         positions, sample = config.sample(_FEW_ROWS, CraftStream.COVARIANCE_SAMPLE)
-        together = np.zeros(len(positions), np.int32)
-        nats, _ = dependence_inside(sample, together, 1, none)
+        nats, _ = dependence_inside(sample, np.ones((len(positions), 1)), none)
         if nats[0] <= _LINKED * links.rival * sample.rows_weight / config.rows_weight:
             return False
     positions, sample = config.sample(SAMPLE_ROWS, CraftStream.COVARIANCE_SAMPLE)
     own = config.rows.labels_at(labels, positions)
     for change in changes:
         own = change.place[own]
-    if not dependence_inside(sample, own, int(own.max(initial=0)) + 1, none)[1].any():
-        return False
     sample = replace(sample, spec=replace(sample.spec, price_factor=1.0))
     search = MergeSplitSearch(sample, sample.n_threads)
+    part = search.partition(own)
+    if not dependence_inside(sample, mixture(sample, search.clusters(part)), none)[1].any():
+        return False
     seeds = kmeans_plus_plus_labels(sample, min(START_CLUSTERS, sample.max_clusters), _KMEANS_START)
-    parts = [search.partition(own), search.begin(seeds, soft=False)]
-    K = parts[0].K
+    K, kept, parts = part.K, -part.objective, [part, search.begin(seeds, soft=False)]
     for part in parts:
         while search.split_once(part):
             pass
     best = min(parts, key=attrgetter("objective"))
+    saved = -best.objective
     if best.K <= K:
         return False
-    clusters, saved = search.clusters(best), -best.objective
-    weight = sample.weight if len(sample.weight) else np.ones(len(own))
-    placed, everything = margins_of(clusters, sample.table) >= CLEAR_MARGIN, float(weight.sum())
-    if placed @ weight < _SEPARATE * everything:
-        return False
+    clusters = search.clusters(best)
     selected = np.where(clusters.mask, clusters.gains, 0.0).sum(axis=0)
     gains = np.bincount(encoding.source, selected, len(none)).astype(np.float64)
-    inside = np.where(placed, best.labels, -1)
-    nats, sure = dependence_inside(sample, inside, best.K, gains)
-    separate = np.append(~sure, False)[inside] @ weight
-    clear = placed @ weight >= _CLEAR * everything and nats.sum() <= _INSIDE * saved
-    if not clear and separate < _SEPARATE * everything:
-        return False
-    saved *= config.rows_weight / sample.rows_weight
-    return column_links(sample, encoding, gains, clusters, saved).ratio(saved) <= 1.0
+    weight = sample.weight if len(sample.weight) else np.ones(len(own))
+    everything = float(weight.sum())
+    probabilities = mixture(sample, clusters)
+    _, sure = dependence_inside(sample, probabilities, gains)
+    of_all = saved * config.rows_weight / sample.rows_weight
+    ratio = column_links(sample, encoding, gains, clusters, of_all).ratio(of_all)
+    if weight @ probabilities @ ~sure >= _INDEPENDENT * everything:
+        return ratio <= 1.0
+    placed = weight @ (margins_of(clusters, sample.table) >= CLEAR_MARGIN)
+    return bool(placed >= _PLACED * everything) and ratio <= _FEW_LINKS and kept <= _KEPT * saved
+
+
+def mixture(config: FitConfig[Labels, Labels], clusters: Clusters, n_steps: int = _EM_STEPS) -> Floats:
+    """(n, K) probabilities of the clusters of every row of a sample, after steps of the EM algorithm, in
+    which the clusters keep their features.
+    """
+    table, grid, mask = config.table, config.background.grid, clusters.mask
+    background = config.background.of_parts(PARTS)
+    probabilities = np.asarray(softmax(-clusters.row_costs(table), axis=1))
+    for _ in range(n_steps):
+        rows, own = np.nonzero(probabilities >= LEAST_PART)
+        weight = np.rint(probabilities[rows, own] * PARTS).astype(np.int64)
+        if len(config.weight):
+            weight *= config.weight[rows]
+        if not np.bincount(own, weight, len(mask)).all():  # a cluster has lost its rows
+            break
+        moments = Moments.of_partition(
+            grid, background.count_weight, table.take(rows), weight, own.astype(np.int32), len(mask)
+        )
+        clusters = Clusters(moments, background, config.spec, mask, keep=True)
+        probabilities = np.asarray(softmax(-clusters.row_costs(table), axis=1))
+    return probabilities
