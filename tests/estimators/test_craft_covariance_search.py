@@ -237,3 +237,18 @@ def test_sums_that_follow_moved_rows_are_those_of_all_rows(monkeypatch, weighted
     assert moved.objective_ == whole.objective_
     np.testing.assert_array_equal(moved.objective_path_, whole.objective_path_)
     np.testing.assert_array_equal(moved.labels_, whole.labels_)
+
+
+def test_a_range_is_that_of_the_clusters_with_covariances():
+    """Eight long clouds, which the diagonal form cuts into more pieces than the range has."""
+    rng = np.random.default_rng(0)
+    cloud, along = rng.integers(0, 8, 4000), rng.normal(size=(8, 4))
+    along /= np.linalg.norm(along, axis=1, keepdims=True)
+    X = 9.0 * rng.normal(size=(8, 4))[cloud] + 8.0 * rng.normal(size=(4000, 1)) * along[cloud]
+    X += 0.3 * rng.normal(size=X.shape)
+    options = {"random_state": 0, "n_init": 2, "price_factor": 1}
+    assert CRAFT(covariance="diagonal", **options).fit(X).n_clusters_ > 22
+    free, bounded = CRAFT(**options).fit(X), CRAFT((2, 22), **options).fit(X)
+    assert free.n_clusters_ < 22
+    np.testing.assert_array_equal(bounded.labels_, free.labels_)
+    assert bounded.objective_ == free.objective_

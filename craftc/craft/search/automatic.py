@@ -53,20 +53,13 @@ def fit_in_range(
     nearest to it. `starts`: given and further ones; `target`: the only number of the range, if it is given.
     """
     given, further = starts
+    low, high = n_clusters
     kept = None if given is None else [config.rows.copied(labels) for labels in given]
-    result = automatic_fit(
-        config, n_starts, given, init, target, [*map(config.rows.copied, further)], n_clusters
-    )
-    nearest = nearest_in(n_clusters, result.moments.n_clusters)
+    result = automatic_fit(config, n_starts, given, init, target, [*map(config.rows.copied, further)])
+    nearest = min(max(result.moments.n_clusters, low), high)
     if target is not None or nearest == result.moments.n_clusters:
         return result
     return automatic_fit(config, n_starts, kept, init, nearest, further)
-
-
-def nearest_in(n_clusters: tuple[int, int], found: int) -> int:
-    """The number in a range that is nearest to the one found."""
-    low, high = n_clusters
-    return min(max(found, low), high)
 
 
 def automatic_fit(
@@ -76,7 +69,6 @@ def automatic_fit(
     init: str,
     target_n_clusters: int | None,
     further: Sequence[L] = (),
-    n_clusters: tuple[int, int] | None = None,
 ) -> AutomaticResult[S]:
     """The whole search: one cluster, all starts, forced merges on the best, a target number of clusters, and
     the merge path.
@@ -84,8 +76,7 @@ def automatic_fit(
     Forced merges, each followed by passes over all rows, are made on the sample if there is one, and not at
     all from given starts if N is larger than 16 384. Start partitions are `given` (and overwritten), or made
     by the rule `init`; and there are `further` ones, from which covariances and a target number of clusters
-    are sought, too. The end of the range `n_clusters` that is nearest to another number found becomes the
-    target, where k-means has no part in the search for it.
+    are sought, too.
     """
     rows = config.rows
     if rows.is_partitioned and len(rows) <= SAMPLE_ROWS:  # few rows are gathered in this process
@@ -127,9 +118,6 @@ def automatic_fit(
         path.append(constant + best.objective)
         meter.stage_done(best.K, path[-1])
     own = best  # the automatic partition, from whose clusters covariances are merged
-    if target_n_clusters is None and n_clusters is not None:
-        nearest = nearest_in(n_clusters, best.K)
-        target_n_clusters = nearest if START_CLUSTERS < nearest != best.K else None
     if target_n_clusters is not None and target_n_clusters != best.K:
         few = target_n_clusters <= START_CLUSTERS
         if few and from_kmeans and not sampled and isinstance(rows, LocalRows):
