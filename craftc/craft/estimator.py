@@ -531,8 +531,7 @@ class CRAFT(WithFixed):
             )
         self.margins_ = rows.margins(self, statistics)
         slices = slices_at_4(n_best, result.n_clusters_at_4, self.dependence_ratio_)
-        clear = 1.0 if self._mixture is None else self._mixture.clear / fitted.weight
-        K = self.n_clusters_
+        K, clear = self.n_clusters_, self._clear
         pattern = pattern_of_pieces(config, result.labels, K, n_best, of_columns, links, saved, clear)
         shown = {"_slices": slices, "_pattern": pattern}
         self.__dict__.update({name: found for name, found in shown.items() if found is not None})

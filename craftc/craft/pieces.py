@@ -28,17 +28,18 @@ def pattern_of_pieces(
     gains: Floats,
     links: ColumnLinks,
     saved: float,
-    clear: float,
+    clear: float | None,
 ) -> float | None:
     """Nats of the dependence inside clusters over the nats that these save, if they are pieces of a gradual
     pattern that `links` do not show.
 
     `labels`: a snapshot of the partition; `n_best`: the number of clusters that describes the table best,
     because pieces of groups are no pattern; `gains` (D,): what clusters save in every column; `clear`: the
-    share of the rows that are clearly placed.
+    share of the rows that are clearly placed, where it is known.
     """
-    shown = links.ratio(saved) > 1.0
-    if shown or n_clusters != n_best or n_clusters < 2 or saved <= 0.0 or clear >= _TOUCHING:
+    if clear is None or clear >= _TOUCHING or links.ratio(saved) > 1.0:
+        return None
+    if n_clusters != n_best or n_clusters < 2 or saved <= 0.0:
         return None
     positions, sample = config.sample(SAMPLE_ROWS, CraftStream.COVARIANCE_SAMPLE)
     of_sample = config.rows.labels_at(labels, positions)

@@ -1,5 +1,6 @@
 """Merged cells of a sheet, whose text a reader finds in the first of them alone; hidden sheets and rows, and
-formulas without a result."""
+formulas without a result.
+"""
 
 from __future__ import annotations
 

@@ -43,6 +43,11 @@ class MixtureCriteria:
         """Whether what was asked for is not a number of clusters."""
         return self._asked and not isinstance(self.n_clusters, int | np.integer)
 
+    @property
+    def _clear(self) -> float | None:
+        """Share of the rows that are clearly placed, where it is known."""
+        return None if self._mixture is None else self._mixture.clear / self._fitted.weight
+
     def _mixture_fit(self) -> MixtureFit:
         if self._mixture is None:
             raise AttributeError(
@@ -113,7 +118,7 @@ class MixtureCriteria:
             dependence_ratio=fitted.dependence_ratio,
             pattern=self._pattern,
             slices=self._slices,
-            clear=None if self._mixture is None else self._mixture.clear / fitted.weight,
+            clear=self._clear,
         )
 
     def _criteria(self) -> dict[str, object]:
@@ -131,7 +136,7 @@ class MixtureCriteria:
             "aic": self.aic_,
             "bic": self.bic_,
             "icl": self.icl_,
-            "clearly_placed": fit.clear / N,
+            "clearly_placed": self._clear,
         }
 
 

@@ -60,19 +60,18 @@ def falls_apart(
         own = change.place[own]
     sample = replace(sample, spec=replace(sample.spec, price_factor=1.0))
     search = MergeSplitSearch(sample, sample.n_threads)
-    part = search.partition(own)
-    if not dependence_inside(sample, mixture(sample, search.clusters(part)), none)[1].any():
+    merged = search.partition(own)
+    if not dependence_inside(sample, mixture(sample, search.clusters(merged)), none)[1].any():
         return False
     seeds = kmeans_plus_plus_labels(sample, min(START_CLUSTERS, sample.max_clusters), _KMEANS_START)
-    K, kept, parts = part.K, -part.objective, [part, search.begin(seeds, soft=False)]
+    K, kept, parts = merged.K, -merged.objective, [merged, search.begin(seeds, soft=False)]
     for part in parts:
         while search.split_once(part):
             pass
     best = min(parts, key=attrgetter("objective"))
-    saved = -best.objective
     if best.K <= K:
         return False
-    clusters = search.clusters(best)
+    clusters, saved = search.clusters(best), -best.objective
     selected = np.where(clusters.mask, clusters.gains, 0.0).sum(axis=0)
     gains = np.bincount(encoding.source, selected, len(none)).astype(np.float64)
     weight = sample.weight if len(sample.weight) else np.ones(len(own))
@@ -93,7 +92,7 @@ def mixture(config: FitConfig[Labels, Labels], clusters: Clusters, n_steps: int 
     """
     table, grid, mask = config.table, config.background.grid, clusters.mask
     background = config.background.of_parts(PARTS)
-    probabilities = np.asarray(softmax(-clusters.row_costs(table), axis=1))
+    probabilities = _probabilities(config, clusters)
     for _ in range(n_steps):
         rows, own = np.nonzero(probabilities >= LEAST_PART)
         weight = np.rint(probabilities[rows, own] * PARTS).astype(np.int64)
@@ -105,5 +104,10 @@ def mixture(config: FitConfig[Labels, Labels], clusters: Clusters, n_steps: int 
             grid, background.count_weight, table.take(rows), weight, own.astype(np.int32), len(mask)
         )
         clusters = Clusters(moments, background, config.spec, mask, keep=True)
-        probabilities = np.asarray(softmax(-clusters.row_costs(table), axis=1))
+        probabilities = _probabilities(config, clusters)
     return probabilities
+
+
+def _probabilities(config: FitConfig[Labels, Labels], clusters: Clusters) -> Floats:
+    """(n, K) probabilities of the clusters of every row of a sample."""
+    return np.asarray(softmax(-clusters.row_costs(config.table), axis=1))
