@@ -38,8 +38,11 @@ def known_input(X: Any, in_batches: bool = True) -> Any:
     `in_batches`: whether streams of record batches are read in batches elsewhere; otherwise their rows are
     read here.
 
-    Raises ImportError: pyarrow is not installed. Raises TypeError: the rows of X have not been computed.
+    Raises ImportError: pyarrow is not installed. Raises TypeError: the rows of X have not been computed, or
+    X is a masked array.
     """
+    if isinstance(X, np.ma.MaskedArray):
+        raise TypeError("A masked array was passed; call .filled(np.nan) to mark missing values.")
     if isinstance(X, np.ndarray) and X.dtype.names and X.ndim == 1:
         return {name: X[name] for name in X.dtype.names}
     if type(X) is np.ndarray or isinstance(X, str | bytes | list | tuple | dict):

@@ -23,7 +23,7 @@ from craftc.export.scoring import (
     title_of,
     values_of,
 )
-from craftc.reading.truth_values import truth_words
+from craftc.table.truth_values import truth_words
 from craftc.table import Schema
 from craftc.table.dates import parts_among
 from craftc.table.level_column import MISSING_LEVEL, Level

@@ -16,7 +16,7 @@ from craftc.reading.joined import joined_of
 from craftc.reading.prepare import prepare
 from craftc.reading.roles import Roles, answer_name
 from craftc.reading.several import Answers
-from craftc.reading.truth_values import same_truth
+from craftc.table.truth_values import same_truth
 from craftc.table import Schema
 from craftc.table.dates import PARTS, part_name
 from craftc.table.level_column import MISSING_LEVEL

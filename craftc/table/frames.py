@@ -305,8 +305,6 @@ class _ArraySource(ColumnSource):
     named = False
 
     def __init__(self, X: object) -> None:
-        if isinstance(X, np.ma.MaskedArray):
-            raise TypeError("A masked array was passed; call .filled(np.nan) to mark missing values.")
         if isinstance(X, list | tuple) and _as_array(X).dtype.kind in "US":
             X = np.asarray(X, dtype=object)  # otherwise NumPy converts numbers in mixed lists to text
         cells = check_array(X, dtype=None, ensure_all_finite=False) if not _is_read(X) else X
@@ -484,6 +482,7 @@ def as_frame(X: object) -> nw.DataFrame[Any] | None:
 
 def _object_numbers(cells: Array, name: str) -> Array:
     """Convert objects to float64; None, NaN and NA become NaN."""
+    warn_of_rounding(cells, name)
     try:
         return cells.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -502,6 +501,8 @@ def _object_numbers(cells: Array, name: str) -> Array:
 
 def warn_of_rounding(cells: Array, name: str) -> None:
     """Warn of whole numbers, NaN where they are missing, that float64 may not represent."""
+    if cells.dtype == object:
+        cells = np.array([cell for cell in cells if isinstance(cell, int)], dtype=object)
     if cells.dtype.itemsize < 8 or not cells.size:
         return
     if np.fmax.reduce(cells) >= 1 << 53 or np.fmin.reduce(cells) <= -(1 << 53):

@@ -12,6 +12,7 @@ import numpy as np
 from craftc._common.messages import shown, warn_user
 from craftc._common.typing import Array
 from craftc.table.kinds import is_missing
+from craftc.table.truth_values import truth_level
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -128,6 +129,8 @@ class LevelColumn:
                     continue
                 value = MISSING_LEVEL
             c = code.get(value, code_of_text.get(str(value)))
+            if c is None and isinstance(value, bool):
+                c = code.get(truth_level(value, levels))
             if c is None:
                 if isinstance(value, float) and np.isinf(value):  # as in `learn`
                     raise ValueError(INFINITE.format(self.name, "a level"))

@@ -118,7 +118,7 @@ def _readable(estimator: object, X: object) -> object:
 def _checked_integers(X: object) -> object:
     """Numbers whose integers NumPy has; warns where float64 may not represent them."""
     if isinstance(X, np.ndarray):
-        for j in range(X.shape[1]) if X.ndim == 2 and X.dtype.kind in "iu" else ():
+        for j in range(X.shape[1]) if X.ndim == 2 and X.dtype.kind in "iuO" else ():
             warn_of_rounding(X[:, j], f"x{j}")
         return X
     frame = None if isinstance(X, list | tuple) else as_frame(X)
@@ -126,7 +126,7 @@ def _checked_integers(X: object) -> object:
         return X
     wide = [str(name) for name, dtype in frame.schema.items() if str(dtype).endswith("Int128")]
     for series in frame.iter_columns():
-        if series.dtype.is_integer() and series.name not in wide:
+        if (series.dtype.is_integer() or series.dtype == nw.Object) and series.name not in wide:
             warn_of_rounding(series.to_numpy(), str(series.name))
     return frame.with_columns(nw.col(*wide).cast(nw.Float64)).to_native() if wide else X
 
@@ -223,14 +223,16 @@ def _check_finite(X: Array | csr_array, estimator: object, allow_nan: bool) -> N
 
 
 def _refuse_dates(X: object, estimator_name: str) -> None:
-    """Raise TypeError for dates and durations alone, which scikit-learn converts to numbers silently."""
+    """Raise TypeError for dates and durations, which scikit-learn converts to numbers silently where they are
+    alone, or columns of Arrow.
+    """
     dtype = getattr(X, "dtype", None)
     if getattr(dtype, "kind", "") in ("m", "M"):
         raise TypeError(_NO_NUMBER.format("x0", dtype, estimator_name))
-    if hasattr(X, "columns"):
-        frame = as_frame(X)
-        if frame is not None and frame.shape[1] and frame[:, 0].dtype.is_temporal():
-            raise TypeError(_NO_NUMBER.format(str(frame.columns[0]), frame[:, 0].dtype, estimator_name))
+    frame = as_frame(X) if hasattr(X, "columns") else None
+    for name, kind in frame.schema.items() if frame is not None else ():
+        if kind.is_temporal():
+            raise TypeError(_NO_NUMBER.format(str(name), kind, estimator_name))
 
 
 def _explain(X: object, estimator_name: str) -> None:

@@ -116,6 +116,9 @@ def test_units(scored):
         (("True", "False"), ["yes", "N"], ["True", "False"]),
         (("yes", "no"), ["t", "no"], ["t", "no"]),
         (("yes", "some"), ["True", "yes"], ["True", "yes"]),
+        (("ja", "nein"), ["TRUE", "FALSE"], ["ja", "nein"]),
+        (("1", "0"), ["TRUE", "FALSE"], ["1", "0"]),
+        (("x", ""), ["TRUE", "FALSE"], ["x", "no"]),
     ],
 )
 def test_words_and_truth_values(scored, first, new, found):

@@ -207,6 +207,35 @@ def test_whole_numbers_that_are_rounded(name):
         assert any("whole numbers from 2**53 on" in str(each.message) for each in warned), type(X)
 
 
+def test_whole_numbers_in_columns_of_objects_that_are_rounded(name):
+    if name == "KModes":
+        pytest.skip("Its cells are levels.")
+    cells = [2**60 + i if i % 7 else 2**70 for i in range(60)]
+    frame = FRAME.assign(a=pd.Series(cells, dtype=object))
+    for X in (frame, frame.to_numpy(dtype=object)):
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            fitted(name, X)
+        assert any("whole numbers from 2**53 on" in str(each.message) for each in warned), type(X)
+
+
+def test_masked_arrays_are_refused(name):
+    with pytest.raises(TypeError, match=r"A masked array was passed; call \.filled"):
+        fitted(name, np.ma.masked_greater(NUMBERS, 1.0))
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "date", "duration"])
+def test_dates_of_arrow_are_no_numbers(name, kind):
+    if name in ("KModes", "KPrototypes", "CRAFT", "PaperCRAFT", "GraphSpectralFeatures"):
+        pytest.skip("Another message says so.")
+    days = pd.date_range("2024-01-01", periods=60)
+    cells = {"timestamp": days, "date": days.date, "duration": days - days[0]}[kind]
+    table = pa.table({"a": NUMBERS[:, 0], "t": pa.array(cells)})
+    for X in (table, table.to_pandas(types_mapper=pd.ArrowDtype)):
+        with pytest.raises(TypeError, match="Column 't' cannot be read as numbers"):
+            fitted(name, X)
+
+
 def test_lazy_frames_say_how_to_compute_them(name):
     with pytest.raises(TypeError, match=r"lazy frame was passed.*pass X.collect\(\)"):
         fitted(name, pl.LazyFrame({"a": [1.0, 2.0]}))

@@ -53,6 +53,32 @@ def test_missing_and_extra_columns():
         schema.encode(pandas_frame(**dict.fromkeys("abcdef", 0)).drop(columns=["city", "age"]))
 
 
+@pytest.mark.parametrize(
+    ("words", "others", "are_read"),
+    [
+        (("yes", "no"), [], True),
+        (("T", "F"), [None], True),
+        (("Ja", "Nein"), ["weiß nicht"], True),
+        (("WAHR", "FALSCH"), [], True),
+        (("1", "0"), [], True),
+        (("x", "no"), [], True),
+        (("yes", "no"), ["Yes"], False),  # which of both is meant is not said
+        (("yes", "no"), ["x"], False),
+        (("some", "None"), [], False),
+    ],
+)
+def test_truth_values_are_the_words_that_mean_them(words, others, are_read):
+    table = from_data(pd.DataFrame({"a": [*words, *words, *others]}))
+    new = pd.DataFrame({"a": [True, False]})
+    if are_read:
+        codes = table.schema.encode(new, unknown="error").codes
+        assert [table.levels[0][code] for code in codes[:, 0]] == list(words)
+        assert table.schema.encode(pl.from_pandas(new)).codes.tolist() == codes.tolist()
+    else:
+        with pytest.warns(UserWarning, match="no value of these rows occurred in fit"):
+            table.schema.encode(new)
+
+
 @pytest.mark.filterwarnings("ignore:X (has|does not have)")
 def test_names_on_one_side_only():
     frame = pd.DataFrame({"a": [1.0, 2.0], "c": [7, 8]})
