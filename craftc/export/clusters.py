@@ -23,12 +23,12 @@ from craftc.export.scoring import (
     title_of,
     values_of,
 )
-from craftc.table.truth_values import truth_words
 from craftc.table import Schema
 from craftc.table.dates import parts_among
 from craftc.table.level_column import MISSING_LEVEL, Level
 from craftc.table.levels import LevelEncoding
 from craftc.table.numeric_encoding import EncodingRecipe, NumericEncoding
+from craftc.table.truth_values import truth_words
 
 Term = LookUp | Polynomial
 

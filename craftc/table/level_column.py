@@ -129,8 +129,8 @@ class LevelColumn:
                     continue
                 value = MISSING_LEVEL
             c = code.get(value, code_of_text.get(str(value)))
-            if c is None and isinstance(value, bool):
-                c = code.get(truth_level(value, levels))
+            if c is None and isinstance(value, bool) and (word := truth_level(value, levels)) is not None:
+                c = code[word]
             if c is None:
                 if isinstance(value, float) and np.isinf(value):  # as in `learn`
                     raise ValueError(INFINITE.format(self.name, "a level"))
