@@ -223,7 +223,8 @@ def _reading(command: F) -> F:
         click.option(
             "--all-lines",
             is_flag=True,
-            help="Keep lines that are no rows: empty ones, totals, footnotes, repeated column names.",
+            help="Keep lines that are no rows: empty ones, totals, footnotes, repeated column names, other "
+            "tables below or next to the rows.",
         ),
         click.option(
             "--sheet", metavar="NAME", help="Sheet of a workbook (default: the first that is a table)."

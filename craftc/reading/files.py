@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from craftc._common.messages import as_text, listed, need_pandas, quoted, shown
 from craftc.reading.arff import arff_parts, is_arff
 from craftc.reading.encodings import Encoding, other_encoding, wide_encoding
@@ -32,7 +34,10 @@ from craftc.reading.input_file import (
 )
 from craftc.reading.json_rows import is_json_array, json_columns
 from craftc.reading.labelled import read_labelled
+from craftc.reading.line_cells import is_blank
 from craftc.reading.merged import Merged, hidden_sheets, merged_cells, n_hidden_rows, n_unsolved_formulas
+from craftc.reading.no_rows import empty_lines
+from craftc.reading.other_tables import SideBySide, side_by_side
 from craftc.reading.records import (
     BLANKS,
     HEAD_ROWS,
@@ -77,6 +82,8 @@ class RawTable:
     semicolons: bool = False  # cells are separated by semicolons, so that a comma is rather a decimal comma
     form: FileForm = field(default_factory=lambda: FileForm())
     labels: dict[str, str] = field(default_factory=dict)  # of columns, in a file of SPSS, Stata or SAS
+    n_above: int | None = None  # lines above the rows, as `skip` counts them
+    blank_above: dict[int, int] = field(default_factory=dict)  # rows below blank lines: how many are above
 
 
 @dataclass(frozen=True)
@@ -256,6 +263,12 @@ def _read_excel(file: InputFile, form: FileForm) -> RawTable:
     tall = [each for each in merged if each.last > each.first]
     for each in tall:
         sheet.iloc[each.first : each.last + 1, each.left] = sheet.iat[each.first, each.left]
+    firsts = [as_text(sheet[j].dropna().iloc[0]) if sheet[j].notna().any() else "" for j in sheet]
+    found = None if form.all_lines else side_by_side(sheet.notna().to_numpy(bool), firsts)
+    if found is not None:
+        notes.append(found.note(firsts))
+        sheet = sheet.iloc[:, found.kept]
+        merged = [each for each in merged if each.left in sheet.columns]
     sheet = sheet.loc[:, sheet.notna().any()]
     first = sheet.head(HEAD_ROWS + min(form.skip, len(sheet)))
     rows = [["" if cell is None else as_text(cell) for cell in row] for row in first.itertuples(index=False)]
@@ -266,7 +279,7 @@ def _read_excel(file: InputFile, form: FileForm) -> RawTable:
         _set_headings_aside(sheet, [each for each in merged if each.first >= start], notes)
     frame = sheet.iloc[start:].reset_index(drop=True)
     frame.columns = names
-    return RawTable(frame.infer_objects(), notes)
+    return RawTable(frame.infer_objects(), notes, n_above=start)
 
 
 def _set_headings_aside(sheet: pd.DataFrame, merged: Sequence[Merged], notes: list[str]) -> None:
@@ -361,16 +374,65 @@ def _read_arff(file: InputFile, head: bytes, encoding: Encoding, form: FileForm)
 
 def _read_text(file: InputFile, head: bytes, encoding: Encoding, form: FileForm) -> RawTable:
     """Parse delimited text with a known encoding; every column stays text."""
-    pd = need_pandas()
     delimiter, rows = _first_records(file, head, encoding, form)
     notes = [delimiter.note] if delimiter.note else []
     if not any(rows):
         raise TableError(_EMPTY.format(file.shown))
     start, names = find_header(rows, form.header, form.skip, notes)
+    frame, blank_above = _parsed(file, encoding, delimiter, start, names)
+    found = None if form.all_lines else _side_by_side(frame, rows[start - 1] if start else [])
+    if found is not None and found.other:
+        first = [[row[j] for j in found.kept if j < len(row)] for row in rows]
+        notes = [*notes[: bool(delimiter.note)], found.note(names)]
+        start, own = find_header(first, form.header, form.skip, notes)
+        frame, blank_above = _parsed(file, encoding, delimiter, start, names)
+        frame = frame.iloc[:, found.kept].set_axis(own, axis=1)
+    elif found is not None:
+        notes.append(found.note(names))
+    return RawTable(frame, notes, semicolons=delimiter.mark == ";", n_above=start, blank_above=blank_above)
+
+
+def _side_by_side(frame: pd.DataFrame, header: list[str]) -> SideBySide | None:
+    """The columns of tables next to the rows, if columns without a name are empty; `header`: the names."""
+    names = [*(cell.strip() for cell in header), *[""] * frame.shape[1]][: frame.shape[1]]
+    if not any(not name and is_blank(frame.iloc[:, j]).all() for j, name in enumerate(names)):
+        return None
+    filled = ~np.column_stack([is_blank(frame.iloc[:, j]) for j in range(frame.shape[1])])
+    return side_by_side(np.vstack([np.array(names) != "", filled]), names)
+
+
+def _parsed(
+    file: InputFile, encoding: Encoding, delimiter: Delimiter, start: int, names: list[str]
+) -> tuple[pd.DataFrame, dict[int, int]]:
+    """The records from `start` on, as texts, without blank lines; and the rows below these, each with the
+    number of blank lines above it.
+    """
+    whole = _parsed_lines(file, encoding, delimiter, start, names, skip_blank_lines=False)
+    empty = empty_lines(whole)
+    if not empty.any():
+        return whole, {}
+    frame = _parsed_lines(file, encoding, delimiter, start, names, skip_blank_lines=True)
+    row = np.flatnonzero(~empty_lines(frame))
+    n_above = np.flatnonzero(~empty) - row
+    below = np.flatnonzero(np.diff(n_above, prepend=0))
+    return frame, dict(zip(row[below].tolist(), n_above[below].tolist(), strict=True))
+
+
+def _parsed_lines(
+    file: InputFile,
+    encoding: Encoding,
+    delimiter: Delimiter,
+    start: int,
+    names: list[str],
+    *,
+    skip_blank_lines: bool,
+) -> pd.DataFrame:
+    """The records from `start` on, as texts."""
+    pandas = need_pandas()
     try:
         with warnings.catch_warnings(), file.opened() as opened:
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = pd.read_csv(
+            warnings.simplefilter("error", pandas.errors.ParserWarning)
+            parsed: pd.DataFrame = pandas.read_csv(
                 _rewritten(opened.read().decode(*encoding), delimiter) if delimiter.is_rewritten else opened,
                 sep=delimiter.byte,
                 encoding=encoding.name,
@@ -383,17 +445,18 @@ def _read_text(file: InputFile, head: bytes, encoding: Encoding, form: FileForm)
                 na_filter=False,
                 skipinitialspace=True,
                 low_memory=False,
+                skip_blank_lines=skip_blank_lines,
             )
-    except pd.errors.EmptyDataError as error:
+    except pandas.errors.EmptyDataError as error:
         raise TableError(_NO_ROWS.format(file.shown)) from error
-    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+    except (pandas.errors.ParserError, pandas.errors.ParserWarning) as error:
         if "out of memory" in str(error):
             raise MemoryError(f"{file.shown} does not fit into memory.") from error
         at = f"; cells were separated at {delimiter.mark!r}" if delimiter.note else ""
         raise TableError(
             f"{file.shown} cannot be read as a table: {_parser_problem(str(error), len(names))}{at}."
         ) from error
-    return RawTable(frame, notes, semicolons=delimiter.mark == ";")
+    return parsed
 
 
 def _rewritten(text: str, delimiter: Delimiter) -> io.StringIO:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from craftc._common.typing import Bits, Ints
+from craftc._common.typing import Bits
 
 _FULL = 0.5  # share of the columns that a row fills, more than
 _FEWEST = 10  # rows, at least, above another table
@@ -36,11 +38,13 @@ def headings(filled: Bits, keep: Bits) -> list[int]:
     return [int(i) for i in rows[alone]]
 
 
-def lower_table(filled: Bits, empty: Bits, keep: Bits) -> list[int]:
-    """Positions of lines below an empty line that fill few columns, as a legend below the rows does."""
+def lower_table(filled: Bits, gaps: Sequence[int], keep: Bits) -> list[int]:
+    """Positions of lines below an empty line that fill few columns, as a legend below the rows does.
+
+    `gaps`: empty lines, or lines below one.
+    """
     width = filled.shape[1]
-    gaps: Ints = np.flatnonzero(empty)
-    for gap in gaps.tolist():
+    for gap in gaps:
         above, below = np.flatnonzero(keep[:gap]), gap + np.flatnonzero(keep[gap:])
         if len(above) < max(_FEWEST, _SHORTEST * len(below)) or not len(below) or width < 3:
             continue

@@ -95,7 +95,7 @@ def read_table(
         into at most 60 answers.
     all_lines : bool
         Whether lines that are no rows are kept: empty ones, totals, also of groups of rows, headings of
-        groups, footnotes, and repeated column names.
+        groups, footnotes, repeated column names, and other tables below or next to the rows.
     on_unusable : {"drop", "keep", "error"}
         Columns that cannot define clusters: ids, row counters, columns with no value or with one value in
         every row, and sums and products of other columns: a total, a difference, the last of the shares of a
@@ -236,7 +236,9 @@ def open_table(path_or_frame: object, form: FileForm | None = None) -> RawTable:
     tables = [_of_frame(path_or_frame)] if paths is None else [read_file(path, form) for path in paths]
     n_lines = [len(table.frame) for table in tables]
     for table in tables if not form.all_lines else ():
-        table.frame, set_aside = without_no_rows(table.frame, form.header is not False)
+        table.frame, set_aside = without_no_rows(
+            table.frame, form.header is not False, table.n_above, table.blank_above
+        )
         table.notes += set_aside
     raw = tables[0] if paths is None or len(tables) == 1 else joined(paths, tables, n_lines)
     raw.form, raw.notes = form, notes + raw.notes

@@ -59,7 +59,7 @@ def first_records(text: str, delimiter: str, whole: bool, skip: int) -> list[lis
     """
     lines = io.StringIO(text, newline="")
     single = (re.sub(r"[ \t]+", " ", line.strip(" \t")) for line in lines) if delimiter == BLANKS else lines
-    reader = csv.reader(single, delimiter=" " if delimiter == BLANKS else delimiter)
+    reader = csv.reader(single, delimiter=" " if delimiter == BLANKS else delimiter, skipinitialspace=True)
     most = HEAD_ROWS + skip
     with _fields_of_any_length():
         rows = [row for _, row in zip(range(most + 1), reader, strict=False)]

@@ -1,0 +1,143 @@
+"""Totals of groups of rows that stand between the rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from craftc._common.messages import need_pandas
+from craftc._common.typing import Bits, Floats
+from craftc.reading.line_cells import LOOKED_AT, coded, is_blank, is_close, numbers_and_others
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TOTAL = re.compile(
+    r"(grand|sub|over ?all|column|report)?[ -]*"
+    r"(totals?|totale|total general|totaux|sums?|summen?|gesamt|gesamtsumme|gesamtergebnis|insgesamt"
+    r"|zwischensumme|somme|suma|somma|totaal|yhteens[aä]|razem|итого|всего|合计|总计|合計"
+    r"|averages?|means?|mittelwert|durchschnitt|moyenne|promedio|media"
+    r"|medians?|minimum|maximum|variance|varianz|st(andar)?d\.?[ -]?dev(iation|\.)?|standardabweichung"
+    r"|ergebnis|gesamtresultat)"
+    r"\s*(of .{1,30}|\(.{1,30}\)|\d{4})?\s*[:=]?",
+    re.IGNORECASE,
+)
+#: "Summe Nord", "North Total", as subtotals and pivot tables name the total of a group
+_WORDS = r"(sub[ -]?)?total(es|e|s)?|(zwischen)?summe|gesamt|ergebnis|result|somme|totaux|suma|totaal|итого"
+_GROUP_TOTAL = re.compile(rf"({_WORDS})\b\W.{{1,60}}|.{{1,60}}\W({_WORDS})\W*", re.IGNORECASE)
+_FEW_BLANKS = 0.25  # share of the cells of a column of texts that are blank, at most, where totals have none
+_NESTED = 20  # totals from which a total of groups may count
+
+
+def inner_totals(frame: pd.DataFrame, keep: Bits) -> list[int]:
+    """Positions of lines between the rows that are named as a total and hold the sums of those before them,
+    from an earlier total on.
+    """
+    for lines in (_labelled(frame), _without_texts(frame, keep), _without_texts(frame, keep, but=1)):
+        candidates = [i for i in lines if keep[i]]
+        few = bool(candidates) and 3 * len(candidates) <= keep.sum()
+        if few and (found := _totals_among(frame, keep, candidates)):
+            return found
+    return []
+
+
+def _totals_among(frame: pd.DataFrame, keep: Bits, candidates: Sequence[int]) -> list[int]:
+    """The candidates that hold the sums of the rows before them; none if few of them do."""
+    columns = [
+        column for j in range(frame.shape[1]) if (column := _running(frame.iloc[:, j], keep, candidates))
+    ]
+    found = _sums_among(candidates, columns, fewest=2)
+    if found:  # of a group of one row, where other groups show what the lines are
+        found = _sums_among(candidates, columns, fewest=1)
+    return found if 2 * len(found) >= len(candidates) else []
+
+
+@dataclass
+class _Running:
+    """A column of numbers: sums, numbers and other cells in the rows before each row, and those of totals."""
+
+    sums: Floats
+    present: Floats
+    others: Floats
+    totals: dict[int, float]
+
+
+def _running(column: pd.Series, keep: Bits, candidates: Sequence[int]) -> _Running | None:
+    """None if no line of a total has a number here."""
+    values, other = numbers_and_others(column)
+    totals = {i: float(values[i]) for i in candidates if not np.isnan(values[i])}
+    if not totals:
+        return None
+    row = keep.copy()
+    row[candidates] = False
+    present = row & ~np.isnan(values)
+
+    def running(each: Bits | Floats) -> Floats:
+        return np.concatenate([[0.0], np.cumsum(each)])
+
+    return _Running(running(np.where(present, values, 0.0)), running(present), running(row & other), totals)
+
+
+def _sums_among(candidates: Sequence[int], columns: Sequence[_Running], *, fewest: int) -> list[int]:
+    """The candidates that hold sums of at least `fewest` rows."""
+    found: list[int] = []
+    starts = [0]
+    for i in candidates:
+        for start in [*starts[: -_NESTED - 1 : -1], 0]:
+            sums = [
+                is_close(column.totals[i], float(column.sums[i] - column.sums[start]))
+                for column in columns
+                if i in column.totals
+                and column.others[i] == column.others[start]
+                and column.present[i] - column.present[start] >= fewest
+            ]
+            if sums and all(sums):
+                found.append(i)
+                starts.append(i + 1)
+                break
+    return found
+
+
+def _names_group_total(label: str) -> bool:
+    return TOTAL.fullmatch(label) is not None or _GROUP_TOTAL.fullmatch(label) is not None
+
+
+def _without_texts(frame: pd.DataFrame, keep: Bits, but: int = 0) -> Iterator[int]:
+    """Positions of the lines without any text, where nearly all rows have one in several columns; or without
+    any other than `but`, as the name of the group.
+    """
+    n_blank, n_texts = np.zeros(len(frame), np.intp), 0
+    for j in range(frame.shape[1]):
+        if _begins_with_texts(frame.iloc[:, j]):
+            empty = is_blank(frame.iloc[:, j])
+            if empty[keep].mean() < _FEW_BLANKS:
+                n_blank += empty
+                n_texts += 1
+    blank = keep & (n_blank >= n_texts - but) & (n_blank > 0)
+    return iter(np.flatnonzero(blank).tolist() if n_texts >= 2 else [])
+
+
+def _begins_with_texts(column: pd.Series) -> bool:
+    """Whether most of the first cells of a column are texts that are no numbers."""
+    if need_pandas().api.types.is_numeric_dtype(column.dtype):
+        return False
+    others = numbers_and_others(column.iloc[:LOOKED_AT])[1]
+    return bool(2 * others.sum() > len(others))
+
+
+def _labelled(frame: pd.DataFrame) -> Iterator[int]:
+    """Positions of the lines that are named as a total in one of the first two columns."""
+    hits = np.zeros(len(frame), bool)
+    pd = need_pandas()
+    for j in range(min(2, frame.shape[1])):
+        column = frame.iloc[:, j]
+        if pd.api.types.is_numeric_dtype(column.dtype):
+            continue
+        codes, texts = coded(column)
+        is_total = [isinstance(text, str) and _names_group_total(text.strip()) for text in texts]
+        hits |= np.array([*is_total, False])[codes]
+    return iter(np.flatnonzero(hits).tolist())
