@@ -52,13 +52,14 @@ _BOUND = (  # words in front of a number that is a bound
 _ROUGH = r"(?:[~≈]|c\.|ca\.|approx\.)\s*|(?:about|approx|circa|ca|rund|etwa|environ)\s+"  # or a rough one
 _DRESSED = re.compile(
     rf"(?:(?P<bound>{_BOUND})|(?P<rough>{_ROUGH}))?(?P<sign>[-+–]?)\s*(?P<outer>\()?(?P<before>{_CURRENCY})?\s*(?P<open>\()?(?P<inner>[-+–]?)"
-    r"(?P<body>(?:\d|[.,]\d)(?:[\d.,]|[ '](?=\d))*(?:[eE][+-]?\d+)?)(?P<cents>(?<=[.,])(?:--?|[–—]))?"
+    r"(?P<body>(?:\d|[.,]\d)(?:[\d.,]|[ '](?=\d))*(?:[eE][+-]?\d+)?)(?P<cents>(?<=[.,])(?:--?|[–—])|/[-–—])?"
     r"(?:\s?(?P<plus>\+))?\s*"
     r"(?:(?P<times>[kKMB]|[bB]n|mn|[mM]io|[mM]rd|[mM]ill|[tT]sd|Tausend|thousand|[mM]illions?|[bB]illions?|Millionen"
     r"|Milliarden?|[lL]akhs?|[lL]acs?|[cC]rores?|Cr)\b\.?\s*)?"
     rf"(?P<after>{_CURRENCY}|[%‰]|(?!(?:and|or|und|oder|et|ou)\s)[^\W\d_°µ][^\d()<>,;]{{0,11}}?|[°µ\"'][^\d]{{0,4}})?"
     rf"(?P<close>\))?(?P<minus>-?)(?P<more>\s(?:and|or|&|und|oder|et|ou) (?:{_LESS_OR_MORE}))?",
 )
+_NOTHING = re.compile(rf"(?P<before>{_CURRENCY})\s*[-–—]|[-–—]\s*(?P<after>{_CURRENCY})")  # 0 in accounts
 _GRADE = re.compile(r"[1-6]\s?[-+]")  # 2+ and 3- are no bounds and no negative numbers
 _ONLY_CENTS = re.compile(r"(--|[-–—])(?=[.,]\d\d(?!\d))")  # -.50 next to 5.- in a list of prices
 _BODY = {  # no zero begins a number with thousands
@@ -79,13 +80,16 @@ _CERTAIN = {
     for mark, sign, other in ((",", ",", "[. ']"), (".", r"\.", "[, ']"))
 }
 _THOUSANDS = {".": re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+"), ",": re.compile(r"[1-9]\d{0,2}(?:,\d{3})+")}
+_SURELY = 44  # numbers that all have three digits behind a dot: decimal ones hardly ever do, .9^44 = .01
 _IS_CURRENCY = re.compile(_CURRENCY)
 _FOOTNOTE = re.compile(
     r"(.*\d)\s*(?:\*{1,3}|[†‡§¹²³#^]|\[[a-z\d]\]|\((?:p|e|r|est|prov|[a-z\d])\.?\)|\^[a-z\d])", re.IGNORECASE
 )
 #: Numbers with a letter: corrected, estimated, provisional, revised.
 _LETTERED = re.compile(r"(.*\d\d\d)\s?[ceprx]", re.IGNORECASE)
-_SPACES = str.maketrans({"−": "-", "\u00a0": " ", "\u2009": " ", "\u202f": " ", "’": "'"})
+_SPACES = str.maketrans(
+    {"−": "-", "\u00a0": " ", "\u2009": " ", "\u202f": " ", "’": "'", "℃": "°C", "℉": "°F"}
+)
 
 
 @dataclass
@@ -137,6 +141,8 @@ def _parse(text: str, point: str, lettered: bool = False) -> _Parsed | None:
     """
     if len(text) > LONGEST:
         return None
+    if nothing := _NOTHING.fullmatch(text):
+        return _Parsed(0.0, nothing["before"] or nothing["after"], (f"cells such as {text!r} taken as 0",))
     noted = _FOOTNOTE.fullmatch(text) or (_LETTERED.fullmatch(text) if lettered else None)
     plain = text if noted is None else noted[1]
     found = _DRESSED.fullmatch(plain if plain.isascii() else plain.translate(_SPACES))
@@ -180,14 +186,14 @@ def certain_mark(texts: Sequence[str]) -> str:
     return shown[0] if len(shown) == 1 else ""
 
 
-def table_mark(columns: Iterable[Sequence[object]]) -> str:
-    """The comma if columns of texts show it as decimal mark for certain, and none shows a point; or ""."""
+def table_marks(columns: Iterable[Sequence[object]]) -> set[str]:
+    """The decimal marks that columns of texts show for certain."""
     marks = set()
     for cells in columns:
         texts = {cell for cell in cells if isinstance(cell, str) and cell not in NA_VALUES}
         if any("," in text or "." in text for text in texts):
             marks.add(certain_mark(sorted(texts)))
-    return "," if marks - {""} == {","} else ""
+    return marks - {""}
 
 
 def have_thousands(texts: Sequence[str], mark: str, semicolons: bool) -> bool:
@@ -198,6 +204,27 @@ def have_thousands(texts: Sequence[str], mark: str, semicolons: bool) -> bool:
     return 0 < marked < len(texts) + semicolons and all(
         _THOUSANDS[mark].fullmatch(text) if mark in text else text.isdecimal() for text in texts
     )
+
+
+def with_thousands(
+    numbers: Numbers, texts: Sequence[str], counts: Integers, semicolons: bool, pointless: bool
+) -> Numbers:
+    """Numbers whose dots could separate thousands, and a change that says whether they do.
+
+    They do in a table without decimal points, `pointless`, if 44 different ones or more have three digits
+    behind the dot and others have no dot: of decimal numbers one in ten would end in zero, and be shorter.
+    """
+    if numbers.mark != "." or not have_thousands(texts, ".", semicolons):
+        return numbers
+    if pointless and _SURELY <= sum("." in text for text in texts) < len(texts):
+        read = parse_numbers(texts, counts, semicolons=semicolons, forced=True, point=",")
+        if read is not None:
+            read.changes = ["dots separate thousands (decimal='.' takes them as decimal points)"]
+            return read
+    numbers.changes.append(
+        "dots are decimal points, although they could separate thousands (decimal=',' takes them so)"
+    )
+    return numbers
 
 
 def parse_numbers(

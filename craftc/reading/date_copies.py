@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from craftc._common.messages import need_pandas, quoted
 from craftc._common.typing import Floats
 from craftc.reading.dates import month_of
-from craftc.table.dates import FEWEST_PERIODS
+from craftc.table.dates import DAYS_OF_YEAR, FEWEST_PERIODS
 from craftc.table.sums import numbers_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _FEWEST = 20  # rows that show that one column is a part of another
-_YEAR = 365.2425
+_UNITS = (1.0, 24.0, 1440.0, 86_400.0, 86_400e3, 86_400e6, 86_400e9)  # in a day
+_EXACT = 1e-9  # rounding of dates in another unit, in units of their range
 
 
 def copies_of_dates(
@@ -44,12 +45,25 @@ def copies_of_dates(
             known = ~np.isnan(days) & ~np.isnan(cells)
             if known.sum() < _FEWEST or np.isnan(cells[~np.isnan(days)]).any():
                 continue
-            for part, values in parts:
-                same = values[known] == cells[known]
-                if same.all() and np.ptp(cells[known]) > 0.0 and (values[known] != days[known]).any():
-                    out[other] = f"the {part} of {quoted(name)}"
-                    break
+            if np.ptp(cells[known]) == 0.0:
+                continue
+            of = [part for part, values in parts if (values[known] == cells[known]).all()]
+            if of and (cells[known] != days[known]).any():
+                out[other] = f"the {of[0]} of {quoted(name)}"
+            elif any(_are_the_same(each, cells[known]) for each in (days[known], np.floor(days[known]))):
+                out[other] = f"{quoted(name)} again, in the same or another unit"
     return out
+
+
+def _are_the_same(days: Floats, cells: Floats) -> bool:
+    """Whether numbers are these dates, counted from any day in a unit of time."""
+    first, last = int(days.argmin()), int(days.argmax())
+    if len(np.unique(days)) <= 2:
+        return False
+    rate = float((cells[last] - cells[first]) / (days[last] - days[first]))
+    rest = np.abs(cells - cells[first] - rate * (days - days[first]))
+    is_unit = any(abs(abs(rate) - unit) <= _EXACT * unit for unit in _UNITS)
+    return is_unit and bool(rest.max() <= _EXACT * max(np.ptp(cells), np.abs(cells).max()))
 
 
 def _parts(days: Floats) -> Iterator[tuple[str, Floats]]:
@@ -71,7 +85,7 @@ def _parts(days: Floats) -> Iterator[tuple[str, Floats]]:
     yield "quarter", of(quarter.astype("datetime64[D]").astype(np.int64).astype(np.float64))
     yield "year", of(year.astype("datetime64[D]").astype(np.int64).astype(np.float64))
     yield "day", of(np.floor(days))
-    if np.nanmax(days) - np.nanmin(days) < FEWEST_PERIODS * _YEAR:
+    if np.nanmax(days) - np.nanmin(days) < FEWEST_PERIODS * DAYS_OF_YEAR:
         pd = need_pandas()
         yield "month", of(number)
         yield "quarter", of(np.floor((number - 1.0) / 3.0) + 1.0)

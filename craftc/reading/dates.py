@@ -23,13 +23,15 @@ SAMPLE = 200  # distinct texts that decide whether the others are parsed
 
 _SECONDS = r"(?P<second>\d{2})(?:[.,]\d+)?"
 _HALF = r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?"
-_OFFSET = r"\s*(?:Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)?"
+_OFFSET = r"\s*(?:Z|(?:UTC|GMT)?[+-]\d{2}(?::?\d{2})?|UTC|GMT)?(?:\s\([^\W\d][^()]{2,40}\))?"
 _CLOCK = rf"(?P<hour>\d{{1,2}}):(?P<minute>\d{{2}})(?::{_SECONDS})?{_HALF}{_OFFSET}(?:\s?(?:h|Uhr))?"
 _CLOCK_OF_DATE = (
     rf"(?P<hour>\d{{1,2}})[:.](?P<minute>\d{{2}})(?:[:.]{_SECONDS})?{_HALF}{_OFFSET}(?:\s?(?:h|Uhr))?"
 )
 _AT = rf"(?:(?:,?\s+(?:(?:um|at|à|alle)\s+)?|T|:|,\s*|\s*-\s+){_CLOCK_OF_DATE})?"
-_ZONE = re.compile(r":\d{2}(?:[.,]\d+)?\s*(?:[AaPp]\.?[Mm]\.?)?\s*(Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)$")
+_ZONE = re.compile(
+    r":\d{2}(?:[.,]\d+)?\s*(?:[AaPp]\.?[Mm]\.?)?\s*(Z|(?:UTC|GMT)?[+-]\d{2}(?::?\d{2})?|UTC|GMT)(?:\s\(.+\))?$"
+)
 _WEEKDAY = (
     r"(?:(?:mon|tue|wed|thu|fri|sat|sun|mo|di|mi|do|fr|sa|so|lun|mar|mer|mi[eé]|jeu|jue|ven|vie|sam|s[aá]b"
     r"|dim|dom)[a-zéá]{0,7}\.?,?\s+)?"

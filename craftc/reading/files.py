@@ -34,7 +34,7 @@ from craftc.reading.input_file import (
 )
 from craftc.reading.json_rows import is_json_array, json_columns
 from craftc.reading.labelled import read_labelled
-from craftc.reading.line_cells import is_blank
+from craftc.reading.line_cells import is_blank, without_formula
 from craftc.reading.merged import Merged, hidden_sheets, merged_cells, n_hidden_rows, n_unsolved_formulas
 from craftc.reading.no_rows import empty_lines
 from craftc.reading.other_tables import SideBySide, side_by_side
@@ -378,6 +378,9 @@ def _read_text(file: InputFile, head: bytes, encoding: Encoding, form: FileForm)
     notes = [delimiter.note] if delimiter.note else []
     if not any(rows):
         raise TableError(_EMPTY.format(file.shown))
+    formulas = any(without_formula(cell) != cell for row in rows for cell in row)
+    if formulas:
+        rows = [list(map(without_formula, row)) for row in rows]
     start, names = find_header(rows, form.header, form.skip, notes)
     frame, blank_above = _parsed(file, encoding, delimiter, start, names)
     found = None if form.all_lines else _side_by_side(frame, rows[start - 1] if start else [])
@@ -389,6 +392,9 @@ def _read_text(file: InputFile, head: bytes, encoding: Encoding, form: FileForm)
         frame = frame.iloc[:, found.kept].set_axis(own, axis=1)
     elif found is not None:
         notes.append(found.note(names))
+    if formulas:
+        frame = frame.map(without_formula)
+        notes.append('Cells that are formulas of a text, ="…", are that text.')
     return RawTable(frame, notes, semicolons=delimiter.mark == ";", n_above=start, blank_above=blank_above)
 
 

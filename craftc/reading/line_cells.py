@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 200  # rows that show what columns hold
 _ROUNDING = 1e-6
+_FORMULA = re.compile(r'="(.*)"', re.DOTALL)  # of a text, so that a spreadsheet keeps it
 
 
 def coded(column: pd.Series) -> tuple[Ints, list[object]]:
@@ -71,3 +73,9 @@ def numbers_and_others(column: pd.Series) -> tuple[Floats, Bits]:
 
 def is_close(a: float, b: float) -> bool:
     return abs(a - b) <= max(_ROUNDING * abs(b), 0.011)
+
+
+def without_formula(cell: str) -> str:
+    """The text of a formula that is one text, ``="007"``; any other cell as it is."""
+    found = _FORMULA.fullmatch(cell)
+    return cell if found is None else found[1]

@@ -16,9 +16,9 @@ from craftc.reading.cells import (
     NUMERIC_NA_VALUES,
     float_of,
     have_leading_zeros,
-    have_thousands,
     parse_numbers,
-    table_mark,
+    table_marks,
+    with_thousands,
 )
 from craftc.reading.dates import integer_dates, parse_dates, parse_times
 from craftc.reading.durations import parse_durations
@@ -52,6 +52,7 @@ from craftc.reading.unusable import (
     IDS,
     derived_among,
     id_reason,
+    is_about_use,
     listed_reasons,
     text_reason,
 )
@@ -101,9 +102,10 @@ class _Reader:
         self._boxes: list[str] = []  # columns of one value and blank cells
         self._recipes: dict[str, dict[str, object]] = {}  # how the texts of columns were read
         self._pd = need_pandas()
-        self._point = roles.decimal
-        if self._point == "infer":
-            self._point = table_mark(raw.frame[name].iloc[:_LOOKED_AT].tolist() for name in raw.frame.columns)
+        first = raw.frame.iloc[:_LOOKED_AT]
+        marks = table_marks(first[name].tolist() for name in first) if roles.decimal == "infer" else set()
+        self._pointless = "." not in marks  # whether no column shows a decimal point
+        self._point = roles.decimal if roles.decimal != "infer" else "," if marks == {","} else ""
 
     def finished(self) -> PreparedTable:
         """The usable columns; those with one value in every row are among them where nothing else is left."""
@@ -113,8 +115,8 @@ class _Reader:
             self._unusable = {name: reason for name, reason in self._unusable.items() if reason != CONSTANT}
         else:
             usable = {name: each for name, each in self._columns.items() if name not in self._unusable}
-            dates = [name for name, kind in self._kinds.items() if kind == "date"]
-            self._unusable |= derived_among(usable, dates, self._roles.asked)
+            self._unusable |= (derived := derived_among(usable, self._kinds, self._roles.asked))
+            self._notes = [note for note in self._notes if not is_about_use(note, derived)]
         parts = self._join() if self._drop else set()
         gone = parts.union(self._unusable)
         used = {name: column for name, column in self._columns.items() if name not in gone}
@@ -434,10 +436,8 @@ class _Reader:
                 )
             self._notes += different_units(name, cells, counts)
             return False
-        if point == "" and numbers.mark == "." and have_thousands(cells, ".", self._raw.semicolons):
-            numbers.changes.append(
-                "dots are decimal points, although they could separate thousands (decimal=',' takes them so)"
-            )
+        if point == "":
+            numbers = with_thousands(numbers, cells, counts, self._raw.semicolons, self._pointless)
         if numbers.unit or numbers.mark:
             self._note_recipe(name, unit=numbers.unit, decimal=numbers.mark)
         if numbers.scaled:

@@ -10,10 +10,11 @@ import numpy as np
 
 from craftc._common.messages import need_pandas, quoted
 from craftc._common.typing import ColumnSelection, Floats, FrameInput
+from craftc.reading.calendar_parts import as_numbers, one_value_for_each, parts_of_the_calendar
 from craftc.reading.date_copies import copies_of_dates
 from craftc.reading.dates import parse_dates
 from craftc.table.categorical import column_mask, is_mask
-from craftc.table.declared import KindsInput, declared_columns, without_columns
+from craftc.table.declared import KindInput, KindsInput, declared_columns, without_columns
 from craftc.table.frames import ColumnSource, as_frame, open_source
 from craftc.table.kinds import ColumnKind
 from craftc.table.level_column import LevelColumn
@@ -50,6 +51,7 @@ _CODE_NAME = re.compile(
     r"|(^|[^a-z])(iban|isbn|icd|naics|nace|phone|telefon|tel)$|[a-z]{2}(nr|nummer|code)$)|[a-z]I[dD]$"
 )
 _SMALLEST_CODE = 100.0
+_FEW_CODES = 10  # values of a code that may as well be kinds
 _FEWEST, _NEARLY = 50, 0.9  # rows, at least, with that share of different values: a few ids are there twice
 MOST_LEVELS = 65_535  # of a categorical column
 _SHOWN = 5  # columns that a message names with their reasons
@@ -147,12 +149,15 @@ def usable_columns(
 
 
 def derived_among(
-    columns: Mapping[str, pd.Series], dates: Collection[str], kept: Collection[str]
+    columns: Mapping[str, pd.Series], kinds: Mapping[str, KindInput], kept: Collection[str]
 ) -> dict[str, str]:
-    """The columns of a frame that are parts of `dates`, or sums or products of others, each with the reason;
-    `kept`: columns that stay.
+    """The columns of a frame that are parts of dates, codes of other columns, or sums or products of others,
+    each with the reason; `kinds`: of dates and periodic columns, `kept`: columns that stay.
     """
-    copies = copies_of_dates(columns, dates, kept)
+    copies = copies_of_dates(columns, [name for name, kind in kinds.items() if kind == "date"], kept)
+    left = {name: column for name, column in columns.items() if name not in copies}
+    copies |= parts_of_the_calendar(left, kinds, kept)
+    copies |= codes_of_others({name: column for name, column in left.items() if name not in copies}, kept)
     numbers = {}
     for name, column in columns.items():
         if name in copies:
@@ -164,6 +169,28 @@ def derived_among(
         if cells is not None:
             numbers[name] = cells
     return copies | derived_columns(numbers, kept)
+
+
+def codes_of_others(columns: Mapping[str, pd.Series], kept: Collection[str]) -> dict[str, str]:
+    """The columns that have the name of a code and say what another column says, each with the reason."""
+    out: dict[str, str] = {}
+    for name in columns:
+        if name in kept or not has_code_name(name):
+            continue
+        code = as_numbers(columns[name])
+        for other, column in columns.items():
+            cells = as_numbers(column)
+            other_way = other not in (name, *out) and one_value_for_each(cells, code) > _FEW_CODES
+            if other_way and one_value_for_each(code, cells):
+                out[name] = f"a code of {quoted(other)}"
+                break
+    return out
+
+
+def is_about_use(note: str, names: Iterable[str]) -> bool:
+    """Whether a note says how one of these columns is used."""
+    how = ("has the name of a code", "is periodic by", "has a different whole number")
+    return any(note.startswith(f"{quoted(name)} {each}") for name in names for each in how)
 
 
 def known_columns(X: T, names: Iterable[str]) -> T | FrameInput:

@@ -12,8 +12,9 @@ from craftc.table.frames import ColumnSource
 from craftc.table.kinds import ColumnKind
 from craftc.table.level_column import LevelColumn
 
+DAYS_OF_YEAR = 365.2425
 #: Parts of a date, the period of each, and the days of a period.
-PARTS = {"hour": (24.0, 1.0), "weekday": (7.0, 7.0), "season": (12.0, 365.2425)}
+PARTS = {"hour": (24.0, 1.0), "weekday": (7.0, 7.0), "season": (12.0, DAYS_OF_YEAR)}
 FEWEST_PERIODS = 12  # that dates span; of fewer, a part says what the date itself says
 
 

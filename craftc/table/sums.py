@@ -160,8 +160,11 @@ def _solved(y: Floats, x: Floats) -> _Sum:
     scale, size = np.sqrt((centred * centred).mean(axis=0)), y.std()
     weights = np.linalg.lstsq(centred / scale, y - y.mean(), rcond=None)[0] / scale
     whole = np.round(weights)
+    rounded = np.flatnonzero(whole)
     if np.abs(whole).max() == 1.0 and (y - x @ whole).std() < _PARTS * size:
-        weights = whole
+        plain = _Sum([], whole[rounded], float(np.median(y - x @ whole)))
+        if len(rounded) == len(whole) or plain.holds(y, x[:, rounded]):
+            weights = whole
     parts = np.flatnonzero(np.abs(weights) * scale > _ROUNDED * size)
     weights = weights[parts]
     without = _Sum(parts.tolist(), weights, 0.0)

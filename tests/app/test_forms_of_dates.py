@@ -36,6 +36,7 @@ def first(year, month=1, day=1):
         *("%a %b %d %H:%M:%S %Y", "%a %b %d %H:%M:%S UTC %Y", "%a, %d %b %Y %H:%M:%S +0000"),
         *("%d/%b/%Y:%H:%M:%S +0000", "%b %d %Y %I:%M%p", "%d-%b-%y %I.%M.%S.000000 %p", "%d%b%Y:%H:%M:%S"),
         *("%Y-%m-%dT%H:%M:%S.000+0000", "%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y, %H:%M", "%d.%m.%Y - %H:%M"),
+        *("%a %b %d %Y %H:%M:%S GMT+0100 (Central European Time)", "%Y-%m-%d %H:%M:%S UTC+02:00"),
     ],
 )
 def test_dates_of_programs(form):

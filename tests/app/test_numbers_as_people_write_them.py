@@ -40,6 +40,46 @@ def test_dashes_of_prices_are_no_signs(cells, numbers):
 
 
 @pytest.mark.parametrize(
+    ("cells", "numbers", "noted"),
+    [
+        (
+            ["Rs.1,09,825/-", "Rs.7/-", "Rs.45/-", "Rs.5/-", "Rs.8/-", "Rs.9/-"],
+            [109825, 7, 45, 5, 8, 9],
+            "cents",
+        ),
+        (
+            ["$ 120.5", "$ -", "$ (8)", "$ 7", "$ 9", "$ 3"],
+            [120.5, 0, -8, 7, 9, 3],
+            "'$ -' taken as 0",
+        ),
+        (["120,5 €", "- €", "8 €", "7 €", "9 €", "3 €"], [120.5, 0, 8, 7, 9, 3], "such as '- €' taken as 0"),
+        (["8.25 ℃", "-0.5 ℃", "9 ℃", "7 ℃", "2 ℃", "3 ℃"], [8.25, -0.5, 9, 7, 2, 3], "'°C' removed"),
+    ],
+)
+def test_signs_of_accounts_and_of_degrees(cells, numbers, noted):
+    read, notes = numbers_of(cells)
+    assert read == numbers
+    assert noted in notes
+
+
+@pytest.mark.parametrize("mark", [";", ",", "\t"])
+def test_dots_that_certainly_separate_thousands(mark, tmp_path):
+    people = [37 * i**2 + 11 for i in range(70)]
+    rows = [f"{people[i]:,}".replace(",", ".") + f"{mark}{i % 7}" for i in range(70)]
+
+    def read(lines, **options):
+        (tmp_path / "t.csv").write_text("\n".join([f"people{mark}x", *lines]))
+        table = craftc.read_table(tmp_path / "t.csv", **options)
+        return table["people"].tolist(), " ".join(table.attrs["notes"])
+
+    found, notes = read(rows)
+    assert found == people
+    assert "dots separate thousands (decimal='.' takes them as decimal points)" in notes
+    assert read([f"{row}.5" for row in rows])[0][-1] == people[-1] / 1000  # another column has decimal points
+    assert read(rows[:30])[0][-1] == people[29] / 1000  # too few to be sure
+
+
+@pytest.mark.parametrize(
     "bound",
     [
         "65+",

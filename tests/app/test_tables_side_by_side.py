@@ -145,6 +145,7 @@ def test_lines_of_other_programs(tmp_path):
         "\n".join([*map(",".join, [NAMES, *rows]), "60 rows", "Time: 0.23 s"]),
         "\r\n".join([*map(",".join, [NAMES, *rows]), "\x1a"]),
         "\n".join(", ".join(f'"{cell}"' for cell in row) for row in [NAMES, *rows]),
+        "\n".join(";".join(f'="{cell}"' for cell in row) for row in [NAMES, *rows]),
     ):
         pd.testing.assert_frame_equal(read(text).reset_index(drop=True), plain)
 

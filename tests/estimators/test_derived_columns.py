@@ -189,3 +189,80 @@ def test_parts_of_dates_are_set_aside(part, of):
     long = pd.Timestamp("1990-01-01") + pd.to_timedelta(rng.integers(0, 11_000, N), "D")
     kept = craftc.read_table(pd.DataFrame({"day": long, "month": long.month, **OTHERS}))
     assert "month" in kept  # repeats often enough to say something else than the date
+
+
+@pytest.mark.parametrize(
+    ("again", "of"),
+    [
+        ("serial", lambda d: (d - pd.Timestamp("1899-12-30")).days),
+        ("seconds", lambda d: (d - pd.Timestamp("1970-01-01")).total_seconds()),
+        ("left", lambda d: (pd.Timestamp("2025-01-01") - d).days),
+        ("due", lambda d: (d + pd.Timedelta(days=30)).strftime("%Y-%m-%d")),
+        ("iso", lambda d: d.strftime("%Y-%m-%dT00:00:00Z")),
+    ],
+)
+def test_dates_that_are_there_again(again, of):
+    day = pd.Timestamp("2022-01-01") + pd.to_timedelta(np.random.default_rng(1).integers(0, 700, N), "D")
+    table = pd.DataFrame({"day": day.strftime("%d.%m.%Y"), again: of(day), **OTHERS})
+    assert craftc.read_table(table).attrs["unusable"] == {again: "'day' again, in the same or another unit"}
+    other = table.assign(**{again: table[again].to_numpy()[::-1]})
+    assert craftc.read_table(other).attrs["unusable"] == {}
+
+
+def test_one_value_for_each_month_weekday_or_hour():
+    rng = np.random.default_rng(1)
+    at = pd.Timestamp("2022-01-01") + pd.to_timedelta(rng.integers(0, 700 * 24, N), "h")
+    season = np.array(["winter", "spring", "summer", "autumn"])[at.month % 12 // 3]
+    weekend, shift = (
+        np.where(at.day_of_week > 4, "yes", "no"),
+        np.array(["night", "day", "late"])[at.hour // 8],
+    )
+    tables = {
+        ("season", "one value for each month of 'day'"): {"day": at.date, "season": season},
+        ("half", "one value for each month of 'day'"): {"day": at.date, "half": (at.month > 6) + 1},
+        ("weekend", "one value for each weekday of 'day'"): {
+            "day": at.date, "weekday": at.day_name(), "weekend": weekend,
+        },
+        ("weekend", "one value for each value of 'weekday'"): {"weekday": at.day_name(), "weekend": weekend},
+        ("season", "one value for each month of 'month'"): {"month": at.month, "season": season},
+        ("season", "one value for each value of 'month'"): {"month": at.month_name(), "season": season},
+        ("hour", "one value for each hour of 'time'"): {"time": at.strftime("%H:%M"), "hour": at.hour},
+        ("shift", "one value for each hour of 'at'"): {"at": at, "hour_": at.hour, "shift": shift},
+    }  # fmt: skip
+    for (name, reason), columns in tables.items():
+        table = pd.DataFrame({**columns, **OTHERS})
+        assert craftc.read_table(table).attrs["unusable"] == {name: reason}
+        assert name in craftc.read_table(table, on_unusable="keep")
+        changed = table.assign(**{name: table[name].to_numpy()[rng.permutation(N)]})
+        assert craftc.read_table(changed).attrs["unusable"] == {}
+    spring = pd.Timestamp("2022-01-01") + pd.to_timedelta(rng.integers(0, 150, N), "D")
+    site = np.where(spring.month > 3, "south", "north")  # of one year: a site may follow another
+    assert "site" in craftc.read_table(pd.DataFrame({"day": spring.date, "site": site, **OTHERS}))
+    rare = (np.arange(N) == 7).astype(int)
+    assert "rare" in craftc.read_table(pd.DataFrame({"at": at.sort_values(), "rare": rare, **OTHERS}))
+
+
+def test_codes_of_other_columns():
+    shop = np.random.default_rng(1).integers(0, 14, N)
+    table = pd.DataFrame({"shop_id": 100 + 3 * shop, "shop": [f"Shop {i}" for i in shop], **OTHERS})
+    read = craftc.read_table(table)
+    assert read.attrs["unusable"] == {"shop_id": "a code of 'shop'"}
+    assert "'shop_id'" not in " ".join(read.attrs["notes"][:-1])
+    assert craftc.CRAFT(random_state=0).fit(read).n_clusters_ == 1
+    assert "shop_id" in craftc.read_table(table.assign(shop_id=table["shop_id"].to_numpy()[::-1]))
+    many = np.random.default_rng(2).integers(0, 90, N)
+    direct = pd.DataFrame({"id": many, "customer": [f"C{i}" for i in many], **OTHERS})
+    with pytest.warns(UserWarning, match="Columns 'customer' and 'id' are near-duplicates"):
+        craftc.CRAFT(random_state=0).fit(direct)
+    few = table.assign(shop_id=100 + shop % 3, shop=shop % 3)
+    assert "shop_id" in craftc.read_table(few)
+
+
+def test_what_a_sum_says_holds_in_every_row():
+    start = pd.Timestamp("2022-01-01") + pd.to_timedelta(np.random.default_rng(1).integers(0, 10**7, N), "s")
+    minutes = np.random.default_rng(2).integers(5, 600, N)
+    times = {"start": start, "minutes": minutes, "end": start + pd.to_timedelta(minutes, "m")}
+    (reason,) = craftc.read_table(pd.DataFrame({**times, **OTHERS})).attrs["unusable"].values()
+    assert reason in {
+        f"a weighted sum of {parts}" for parts in ("'start' and 'minutes'", "'minutes' and 'end'")
+    }
