@@ -343,13 +343,16 @@ def _changes(good: list[_Parsed]) -> list[str]:
 
 
 def _plain_numbers(texts: Sequence[str]) -> Floats | None:
-    """The numbers of texts that Python's float reads, or None if one of them has more than a number."""
+    """The numbers of texts that Python's float reads, or None if one of them has more than a number, or is
+    infinite.
+    """
     if any("_" in text for text in texts):
         return None
     try:
-        return np.array(texts, dtype=object).astype(np.float64)
+        numbers = np.array(texts, dtype=object).astype(np.float64)
     except ValueError:
         return None
+    return None if np.isinf(numbers).any() else numbers
 
 
 def _cells_of(parsed: Sequence[object], counts: Integers) -> int:

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 _FEWEST_ROWS = 10  # records that are looked at, however long they are
 _SHARE_OF_LONGEST = 0.2  # rows of the sheet that is read, at least; shorter ones explain the table
 _NO_ROWS = "{} has no rows below its column names; add at least one."
+_MARKUP = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype|html|head|body|table|\?xml|svg)\b", re.IGNORECASE)
 _EMPTY = "{} is empty; the first line must contain the column names."
 
 _PROBLEMS = (
@@ -168,6 +169,8 @@ def _read(file: InputFile, head: bytes, form: FileForm) -> RawTable:
         return _read_labelled(file, head)
     if head.startswith(OLD_EXCEL):
         raise TableError(SHEETS_ONLY.format(file.shown, "an Excel file of the format before 2007 (.xls)"))
+    if _MARKUP.match(head):
+        raise TableError(SHEETS_ONLY.format(file.shown, "a page in HTML or a file in XML"))
     read = _read_json if _is_json(head) else _read_arff if is_arff(head) else _read_text
     if form.encoding != "infer":
         try:

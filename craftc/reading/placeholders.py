@@ -11,8 +11,9 @@ MOST_BAD = 0.1  # share of the cells of a column of numbers or dates that may be
 
 _MANY_VALUES = 30  # different ones at least, next to which a single text is a placeholder
 _PLACEHOLDER = re.compile(
-    r"[^\w\s]{1,5}|x{1,5}|n\.?d\.?|k\.?a\.?|keine angabe|unbekannt|suppressed|unknown|missing|withheld"
-    r"|refused|confidential|pending|tbd|no data|no answer|don'?t know|prefer not to (say|answer)"
+    r"[^\w\s]{1,5}|[+-]?inf(inity)?|x{1,5}|n\.?d\.?|k\.?a\.?|keine angabe|unbekannt|suppressed|unknown"
+    r"|missing|withheld|refused|confidential|pending|tbd|no data|no answer|don'?t know"
+    r"|prefer not to (say|answer)"
     r"|not (available|applicable|reported|known|measured|detected|given|stated)"
     r"|#?(ref|value|num|name|error|div/0)[!?]?|below (detection|the limit).*"
     r"|[<>≤≥]?\s*(lod|loq|mdl|dl|bdl|nd)|\([a-z]{1,3}\)|\[[a-z]{1,3}\]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -9,12 +10,13 @@ from numpy.typing import NDArray
 
 from craftc._common.messages import listed, quoted
 from craftc._common.typing import Floats
-from craftc.reading.cells import units_among
+from craftc.reading.cells import as_number, units_among
 from craftc.reading.input_file import TableError
 from craftc.reading.unusable import is_code
 from craftc.table.personal import shown_cells
 
 _NOTED = 20  # rows with different whole numbers that are worth a note, at least
+_CODE_OF_MISSING = re.compile(r"-[1-9]\d{0,4}(\.0)?|(9{2,6}|8{2,5}|7{2,5})(\.0)?")
 _MANY_TEXTS = 20  # different texts that are worth a note, at least
 
 
@@ -57,7 +59,8 @@ def other_unit(
 
 
 def about_levels(name: str, texts: Sequence[str], present: int) -> list[str]:
-    """Notes about levels that are spelled alike, and about columns of mostly distinct texts.
+    """Notes about levels that are spelled alike, codes of missing answers among texts, and columns of mostly
+    distinct texts.
 
     `present`: cells that have a text.
     """
@@ -71,6 +74,14 @@ def about_levels(name: str, texts: Sequence[str], present: int) -> list[str]:
         notes.append(
             f"{quoted(name)} has levels that differ only in case or blanks: "
             f"{shown_cells(name, alike[0], texts)}{more}; they stay apart."
+        )
+    codes = [text for text in texts if _CODE_OF_MISSING.fullmatch(text)]
+    others = [text for text in texts if text not in codes]
+    if codes and len(others) > 1 and not any(as_number(text) is not None for text in others):
+        them = "it" if len(codes) == 1 else "them"
+        notes.append(
+            f"{quoted(name)} has {', '.join(map(quoted, codes))} among its texts, as if for missing cells; "
+            f"na_values=[{', '.join(map(repr, codes))}] makes {them} missing."
         )
     if len(texts) > 20 and 2 * len(texts) > present:
         notes.append(

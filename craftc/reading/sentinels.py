@@ -12,6 +12,7 @@ from craftc._common.typing import Floats, Integers
 
 _SHARE, _FEWEST = 0.01, 5  # of the rows that have another sentinel, at least
 _MANY = 10  # other numbers or dates, from which one can be far
+_LONG = 1e16  # numbers that are written with an exponent
 _MOST_CODES = 4  # that stand for different reasons
 _FEW_VALUES, _JUMP = 4, 3.0  # other values, at least, and gap in front of a code in their largest gaps
 #: Codes of answers that are missing, by the size of the other numbers.
@@ -43,7 +44,8 @@ def sentinels(distinct: Floats, counts: Integers) -> Iterator[tuple[str, int]]:
             ):
                 found.update(range(len(distinct))[group])
     for at in sorted(found):
-        yield as_text(distinct[at]), int(counts[at])
+        number = float(distinct[at])
+        yield (as_text(number) if abs(number) < _LONG else repr(number)), int(counts[at])
 
 
 def _is_far(distinct: Floats, counts: Integers, at: int) -> bool:

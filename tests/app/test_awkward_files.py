@@ -194,6 +194,15 @@ NONE = {
         "a quote that opens in line 7 is not closed",
     ),
     "pickle": (b"\x80\x04\x95\x10\x00\x00\x00\x00\x00\x00\x00}\x94.", "is not a text file"),
+    "web page": (
+        "\n<!DOCTYPE html><html>\n<body>Not found</body></html>",
+        "is a page in HTML or a file in XML",
+    ),
+    "table of a web page": (
+        "<table><tr><td>1</td></tr>\n" * 30 + "</table>",
+        "save the table as .xlsx or .csv",
+    ),
+    "XML": ('<?xml version="1.0"?>\n<rows>\n' + "<row/>\n" * 30, "is a page in HTML or a file in XML"),
     "old Excel": (b"\xd0\xcf\x11\xe0" + bytes(600), "save the table as .xlsx or .csv"),
 }
 

@@ -424,3 +424,29 @@ def test_statistics_below_the_rows(read, last, n_rows):
     table, notes = read("town,x,y\n" + rows + last.format(**values) + "\n")
     assert len(table) == n_rows
     assert ("a total or footnotes" in notes) == (n_rows == 60)
+
+
+def test_infinite_numbers_are_missing(read):
+    cells = [["inf", "-inf", "Infinity"][i % 9] if i % 9 < 3 else f"{i / 7:.3f}" for i in range(90)]
+    table, notes = read(column(cells))
+    assert table["x"].isna().sum() == 30
+    assert "30 cells that cannot be read became missing: 'inf', '-inf', 'Infinity'" in notes
+
+
+def test_codes_of_missing_answers_among_texts(read):
+    cells = [["-99", "999"][i % 8] if i % 8 < 2 else ["red", "green", "blue"][i % 3] for i in range(90)]
+    table, notes = read(column(cells))
+    assert table["x"].nunique() == 5
+    assert (
+        "'x' has '-99', '999' among its texts, as if for missing cells; na_values=['-99', '999'] makes"
+        in notes
+    )
+    assert read(column(cells), na_values=["-99", "999"])[0]["x"].nunique() == 3
+    assert "among its texts" not in read(column(["99", "7a", "7b", "12", "x"] * 9))[1]
+
+
+def test_large_codes_of_missing_numbers_are_short(read):
+    cells = ["9.96921e+36" if i % 9 == 0 else f"{i / 7:.3f}" for i in range(90)]
+    notes = read(column(cells))[1]
+    assert "'x' has 9.96921e+36 in 10 rows, far from its other numbers; na_values=['9.96921e+36']" in notes
+    assert read(column(cells), na_values=["9.96921e+36"])[0]["x"].isna().sum() == 10
