@@ -104,10 +104,15 @@ def kernel(pyx):
 def kernels():
     """Every kernel, and the module that holds Cython's memoryviews for all of them."""
     pyx = [kernel(path) for path in sorted(SRC.rglob("*.pyx"))]
+    return pyx if LINETRACE else [*pyx, extension(UTILITY, SRC / "_cyutility.c", optimize=False)]
+
+
+def translated(extensions):
+    """The extensions with C instead of Cython."""
     if LINETRACE:  # the coverage plugin wants the C next to the .pyx, and no shared module
-        return cythonize(pyx, include_path=["."], compiler_directives=DIRECTIVES, force=True)
+        return cythonize(extensions, include_path=["."], compiler_directives=DIRECTIVES, force=True)
     return cythonize(
-        [*pyx, extension(UTILITY, SRC / "_cyutility.c", optimize=False)],
+        extensions,
         include_path=["."],
         build_dir=str(GENERATED),
         compiler_directives=DIRECTIVES,
@@ -128,6 +133,9 @@ class BuildInParallel(build_ext):
             self.parallel = CORES
 
     def build_extensions(self):
+        # only here: pip asks for metadata twice before it builds
+        for each, in_c in zip(self.extensions, translated(self.extensions), strict=True):
+            vars(each).update(vars(in_c))
         self.extensions.sort(key=lambda each: -os.path.getsize(each.sources[0]))
         if (
             sys.platform == "linux" and not self.inplace

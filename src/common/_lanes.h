@@ -24,6 +24,10 @@
 #include <stdint.h>
 #include "common/_simd.h"
 
+#if CRAFTC_CLONES
+#include <immintrin.h>
+#endif
+
 #if defined(__GNUC__)
 #define LANES_VECTORS(suffix, bytes)                                                       \
     typedef double lane##suffix __attribute__((vector_size(bytes), aligned(8), may_alias));    \

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #if defined(__GNUC__) && defined(__x86_64__)
-#include <immintrin.h>
 #define CRAFTC_CLONES 1
 #else
 #define CRAFTC_CLONES 0

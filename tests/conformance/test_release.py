@@ -40,6 +40,21 @@ def test_wheels_are_tested_with_the_same_files_here_and_on_every_platform():
     assert re.findall(r'"\*/([^"]+)"', unpacked) == given
 
 
+def test_only_a_build_translates_the_kernels(tmp_path):
+    """pip asks for metadata twice before it builds."""
+    pytest.importorskip("Cython", reason="setup.py needs it")
+    pytest.importorskip("setuptools")
+    ignored = shutil.ignore_patterns("*.so", "*.pyd", "__pycache__", "*.c")
+    for folder in ("craftc", "src"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "NOTICE.md"):
+        shutil.copy(ROOT / name, tmp_path)
+    command = [sys.executable, "setup.py", "-q", "egg_info"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert not list(tmp_path.rglob("*.c"))
+
+
 @pytest.fixture
 def checkout(tmp_path):
     for name in (
