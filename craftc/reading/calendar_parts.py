@@ -25,6 +25,7 @@ _FEWEST, _OTHERS = 20, 10  # rows, and rows of other values than the most freque
 _FEWEST_PARTS = 4  # months, weekdays or hours, more than
 _PERIODS = {24.0: "hour", 7.0: "weekday", 12.0: "month"}  # of columns that are these parts
 _LOOKED_AT = 2000  # rows that are looked at first
+_RUNS = 2  # of the other column's values, that each value has at most on average
 _SEVERAL = 3  # months that occur in several years
 _WEEKDAY = re.compile(
     r"(mon|tue|wed|thu|fri|sat|sun|mo|di|mi|do|fr|sa|so|lun|mar|mer|jeu|ven|sam|dim|mi[eé]|jue|vie|s[aá]b|dom)"
@@ -128,7 +129,9 @@ def one_value_for_each(of: Floats, own: Floats) -> int:
     one[group] = place
     several = np.bincount(group)[group] > 1
     others = (place != np.bincount(place).argmax()) & several
-    return len(values) if (one[group] == place).all() and others.sum() >= _OTHERS else 0
+    n_runs = np.count_nonzero(one != np.roll(one, 1))  # a season is a few runs of months
+    found = (one[group] == place).all() and n_runs <= _RUNS * len(values) and others.sum() >= _OTHERS
+    return len(values) if found else 0
 
 
 def as_numbers(column: pd.Series) -> Floats:

@@ -269,13 +269,15 @@ def _read_excel(file: InputFile, form: FileForm) -> RawTable:
     firsts = [as_text(sheet[j].dropna().iloc[0]) if sheet[j].notna().any() else "" for j in sheet]
     found = None if form.all_lines else side_by_side(sheet.notna().to_numpy(bool), firsts)
     if found is not None:
-        notes.append(found.note(firsts))
         sheet = sheet.iloc[:, found.kept]
         merged = [each for each in merged if each.left in sheet.columns]
     sheet = sheet.loc[:, sheet.notna().any()]
     first = sheet.head(HEAD_ROWS + min(form.skip, len(sheet)))
     rows = [["" if cell is None else as_text(cell) for cell in row] for row in first.itertuples(index=False)]
     start, names = find_header(rows, form.header, form.skip, notes)
+    if found is not None:
+        own = dict(zip(sheet.columns, names, strict=True))
+        notes.append(found.note([own.get(j, first) for j, first in enumerate(firsts)]))
     if n_tall := sum(each.last > start for each in tall):
         notes.append(f"{n_tall:,} merged cell(s) hold in each of their rows.")
     if not form.all_lines:

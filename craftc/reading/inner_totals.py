@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from craftc._common.messages import need_pandas
-from craftc._common.typing import Bits, Floats
+from craftc._common.typing import Bits, Floats, Ints
 from craftc.reading.line_cells import LOOKED_AT, coded, is_blank, is_close, numbers_and_others
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ TOTAL = re.compile(
 _WORDS = r"(sub[ -]?)?total(es|e|s)?|(zwischen)?summe|gesamt|ergebnis|result|somme|totaux|suma|totaal|итого"
 _GROUP_TOTAL = re.compile(rf"({_WORDS})\b\W.{{1,60}}|.{{1,60}}\W({_WORDS})\W*", re.IGNORECASE)
 _FEW_BLANKS = 0.25  # share of the cells of a column of texts that are blank, at most, where totals have none
+_FEWEST_LINES, _SHORTEST_GROUP = 8, 3  # lines, and lines for each total above a group
+_HEAD = 2000  # lines in which the first group ends
 _NESTED = 20  # totals from which a total of groups may count
 
 
@@ -42,7 +44,43 @@ def inner_totals(frame: pd.DataFrame, keep: Bits) -> list[int]:
         few = bool(candidates) and 3 * len(candidates) <= keep.sum()
         if few and (found := _totals_among(frame, keep, candidates)):
             return found
-    return []
+    return _totals_above(frame, keep)
+
+
+def _totals_above(frame: pd.DataFrame, keep: Bits) -> list[int]:
+    """Positions of lines that hold the sums of the rows below them, up to the next one: totals above groups.
+
+    Every line is a total or in a group; there are two groups or more, the first of several rows.
+    """
+    rows = np.flatnonzero(keep)
+    if len(rows) > _HEAD and not _totals_of_groups_below(frame, rows[:_HEAD])[0]:
+        return []
+    found, whole = _totals_of_groups_below(frame, rows)
+    several = len(found) > 1 and _SHORTEST_GROUP * len(found) <= len(rows) >= _FEWEST_LINES
+    return [int(i) for i in rows[found]] if whole and several else []
+
+
+def _totals_of_groups_below(frame: pd.DataFrame, rows: Ints) -> tuple[list[int], bool]:
+    """The first of these lines that are totals above groups, and whether all others are in the groups."""
+    columns, sums = [], []
+    for j in range(frame.shape[1]):
+        values, others = numbers_and_others(frame.iloc[rows, j])
+        values = np.nan_to_num(values)
+        if not others.any() and values.any():
+            columns.append(values)
+            sums.append(np.concatenate([[0.0], np.cumsum(values)]))
+    found: list[int] = []
+    at = 0
+    while columns and at < len(rows):
+        least = at + (2 if found else 3)
+        is_end = np.ones(max(0, len(rows) + 1 - least), bool)
+        for values, running in zip(columns, sums, strict=True):
+            is_end &= np.isclose(running[least:] - running[at + 1], values[at], rtol=1e-9, atol=0.011)
+        if not is_end.any() or not any(values[at] for values in columns):
+            return found, False
+        found.append(at)
+        at = least + int(is_end.argmax())
+    return found, True
 
 
 def _totals_among(frame: pd.DataFrame, keep: Bits, candidates: Sequence[int]) -> list[int]:

@@ -251,10 +251,13 @@ def find_header(rows: list[list[str]], header: Header, skip: int, notes: list[st
 
 
 def _names_at(rows: list[list[str]], width: int) -> int:
-    """The first record with a different text for each column, if those above are mostly empty; else 0."""
+    """The first record with a different text for each column that has cells below it, if those above are
+    mostly empty; else 0.
+    """
     for i, row in enumerate(rows):
         cells = [cell.strip() for cell in row if cell.strip()]
-        if len(row) == width >= 3 and len(set(cells)) == width:
+        used = [any(each[j].strip() for each in rows[i:] if len(each) == width) for j in range(width)]
+        if len(row) == width and len(set(cells)) == sum(used) == len(cells) >= 3:
             return i if not any(map(is_datum, cells)) else 0
         if len(cells) > max(1, width // 2):
             return 0

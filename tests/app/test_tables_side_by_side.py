@@ -159,3 +159,25 @@ def test_totals_that_have_only_the_name_of_their_group(read):
     assert "2 lines of totals between the rows, the first 'north'" in notes
     sums[0][2] += 5
     assert len(read([NAMES, *groups[0], sums[0], *groups[1], sums[1]])[0]) > N
+
+
+def test_totals_above_their_groups(read):
+    groups = [ROWS[:20], ROWS[20:45], ROWS[45:]]
+    names = ["label", "sales", "costs"]
+    lines = [names]
+    for g, group in enumerate(groups):
+        lines.append([f"Group {g}", sum(row[2] for row in group), sum(row[3] for row in group)])
+        lines += [[f"Item {i % 3}", row[2], row[3]] for i, row in enumerate(group)]
+    table, notes = read([*lines, ["Grand Total", sum(row[2] for row in ROWS), sum(row[3] for row in ROWS)]])
+    assert table["sales"].tolist() == [row[2] for row in ROWS]
+    assert "3 lines of totals between the rows, the first 'Group 0'" in notes
+    lines[1][1] += 1
+    assert len(read(lines)[0]) == N + 3
+
+
+def test_names_below_remarks_to_the_left_of_the_table(read):
+    lines = [["Prepared by X"], [], ["Filter: all"], [], [None, *NAMES], *([None, *row] for row in ROWS)]
+    table, notes = read([line + [None] * (5 - len(line)) for line in lines])
+    assert list(table) == NAMES
+    assert table["sales"].tolist() == [row[2] for row in ROWS]
+    assert "2 line(s) above the column names were skipped, the first: 'Prepared by X'" in notes

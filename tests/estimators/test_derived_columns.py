@@ -238,6 +238,8 @@ def test_one_value_for_each_month_weekday_or_hour():
     spring = pd.Timestamp("2022-01-01") + pd.to_timedelta(rng.integers(0, 150, N), "D")
     site = np.where(spring.month > 3, "south", "north")  # of one year: a site may follow another
     assert "site" in craftc.read_table(pd.DataFrame({"day": spring.date, "site": site, **OTHERS}))
+    turns = pd.DataFrame({"at": at, "hour": at.hour, "turn": at.hour % 3, **OTHERS})  # no range of hours
+    assert "turn" in craftc.read_table(turns)
     rare = (np.arange(N) == 7).astype(int)
     assert "rare" in craftc.read_table(pd.DataFrame({"at": at.sort_values(), "rare": rare, **OTHERS}))
 
