@@ -13,7 +13,7 @@ import numpy as np
 
 from craftc._common.messages import need_pandas, quoted
 from craftc._common.typing import Floats
-from craftc.reading.dates import month_of
+from craftc.reading.dates import month_of, weekday_of
 from craftc.table.dates import DAYS_OF_YEAR, parts_of, repeats
 
 if TYPE_CHECKING:
@@ -27,11 +27,6 @@ _PERIODS = {24.0: "hour", 7.0: "weekday", 12.0: "month"}  # of columns that are 
 _LOOKED_AT = 2000  # rows that are looked at first
 _RUNS = 2  # of the other column's values, that each value has at most on average
 _SEVERAL = 3  # months that occur in several years
-_WEEKDAY = re.compile(
-    r"(mon|tue|wed|thu|fri|sat|sun|mo|di|mi|do|fr|sa|so|lun|mar|mer|jeu|ven|sam|dim|mi[eé]|jue|vie|s[aá]b|dom)"
-    r"([a-zé]{3,7}|\.?)",
-    re.IGNORECASE,
-)
 _SEASON = re.compile(
     r"winter|spring|summer|autumn|fall|frühling|frühjahr|sommer|herbst|hiver|printemps|été|automne|invierno"
     r"|primavera|verano|otoño|inverno|estate|autunno",
@@ -82,8 +77,11 @@ def _parts(columns: Mapping[str, pd.Series], kinds: Mapping[str, KindInput]) -> 
             yield _Part(f"{_PERIODS[float(kind[1])]} of {quoted(name)}", name, cells, shown=True)
         elif hasattr(column, "cat") and len(column.cat.categories) > _FEWEST_PARTS:
             levels = [str(level).strip(". ") for level in column.cat.categories]
-            if all(map(month_of, levels)) or all(map(_WEEKDAY.fullmatch, levels)):
-                yield _Part(f"value of {quoted(name)}", name, as_numbers(column), shown=True)
+            for place in (month_of, weekday_of):
+                places = list(map(place, levels))
+                if all(places):
+                    cells = np.array([*places, np.nan])[column.cat.codes.to_numpy()]
+                    yield _Part(f"value of {quoted(name)}", name, cells, shown=True)
 
 
 def _parts_of_date(name: str, days: Floats) -> Iterator[_Part]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 _FEWEST = 20  # rows that show that one column is a part of another
 _UNITS = (1.0, 24.0, 1440.0, 86_400.0, 86_400e3, 86_400e6, 86_400e9)  # in a day
+_YEAR_LABEL = re.compile(r"[^\W\d]*[ -]?((?:19|20)\d{2})(?:\s?[-/–]\s?(?:\d{2}|\d{4}))?")
+_MONDAY = 4.0  # days since 1970-01-01
+_ROUNDED = 1.0 - 1e-6  # of a unit, by which dates of the same time differ
+_ALIKE = 0.1  # largest distance of a unit from the ratio of rounded dates
 _EXACT = 1e-9  # rounding of dates in another unit, in units of their range
 
 
@@ -41,6 +46,9 @@ def copies_of_dates(
         for other, column in columns.items():
             if other in (name, *out, *kept):
                 continue
+            if _are_years_of(days, column):
+                out[other] = f"the year of {quoted(name)}"
+                continue
             cells = _numbers(column)
             known = ~np.isnan(days) & ~np.isnan(cells)
             if known.sum() < _FEWEST or np.isnan(cells[~np.isnan(days)]).any():
@@ -55,15 +63,43 @@ def copies_of_dates(
     return out
 
 
+def _are_years_of(days: Floats, column: pd.Series) -> bool:
+    """Whether a column names years that follow each other as dates do: "FY2024", "2023/24"."""
+    if not isinstance(column.dtype, need_pandas().CategoricalDtype):
+        return False
+    years = [_YEAR_LABEL.fullmatch(str(level)) for level in column.cat.categories]
+    if len(years) < 2 or not all(years):
+        return False
+    named = np.array([*(int(each[1]) for each in years if each), 0])[column.cat.codes.to_numpy()]
+    known = ~np.isnan(days) & (named > 0)
+    if known.sum() < _FEWEST:
+        return False
+    order = np.argsort(days[known], kind="stable")
+    apart = np.floor(days[known] / DAYS_OF_YEAR) + 1970.0 - named[known]
+    return bool((np.diff(named[known][order]) >= 0).all() and np.abs(apart).max() <= 1.0)
+
+
 def _are_the_same(days: Floats, cells: Floats) -> bool:
     """Whether numbers are these dates, counted from any day in a unit of time."""
     first, last = int(days.argmin()), int(days.argmax())
     if len(np.unique(days)) <= 2:
         return False
     rate = float((cells[last] - cells[first]) / (days[last] - days[first]))
-    rest = np.abs(cells - cells[first] - rate * (days - days[first]))
-    is_unit = any(abs(abs(rate) - unit) <= _EXACT * unit for unit in _UNITS)
-    return is_unit and bool(rest.max() <= _EXACT * max(np.ptp(cells), np.abs(cells).max()))
+    unit = min(_UNITS, key=lambda each: abs(abs(rate) - each) / each)
+    rest = cells - np.sign(rate) * unit * days
+    if abs(abs(rate) - unit) > _ALIKE * unit:
+        return False
+    finest = max(_resolution(days), _resolution(cells / unit))
+    exact = _EXACT * max(np.ptp(cells), np.abs(cells).max())
+    return bool(np.ptp(rest) <= max(exact, _ROUNDED * finest * unit))
+
+
+def _resolution(days: Floats) -> float:
+    """The unit of time to which dates are written: a day, an hour, a minute, a second, or less."""
+    for unit in _UNITS:
+        if np.abs(days * unit - np.round(days * unit)).max() <= _EXACT * unit * max(1.0, np.abs(days).max()):
+            return 1.0 / unit
+    return 0.0
 
 
 def _parts(days: Floats) -> Iterator[tuple[str, Floats]]:
@@ -85,6 +121,9 @@ def _parts(days: Floats) -> Iterator[tuple[str, Floats]]:
     yield "quarter", of(quarter.astype("datetime64[D]").astype(np.int64).astype(np.float64))
     yield "year", of(year.astype("datetime64[D]").astype(np.int64).astype(np.float64))
     yield "day", of(np.floor(days))
+    yield "week", of(np.floor((days - _MONDAY) / 7.0) * 7.0 + _MONDAY)
+    if np.nanmax(days) - np.nanmin(days) < FEWEST_PERIODS * DAYS_OF_YEAR / 12.0:
+        yield "day of the month", of((whole - month.astype("datetime64[D]")).astype(np.float64) + 1.0)
     if np.nanmax(days) - np.nanmin(days) < FEWEST_PERIODS * DAYS_OF_YEAR:
         pd = need_pandas()
         yield "month", of(number)

@@ -118,6 +118,23 @@ _MONTHS = {  # by their first letters: English, German, French, Spanish, Italian
     )
     for start in starts.split()
 }
+_WEEKDAYS = {  # by their first letters, in the same languages
+    start: day
+    for day, starts in enumerate(
+        (
+            "mon mo lun maa seg",
+            "tue di mar din ter",
+            "wed mi mer mié mie woe qua",
+            "thu do jeu jue gio don qui",
+            "fri fr ven vie vri sex",
+            "sat sa sam sáb sab zat",
+            "sun so dim dom zon",
+        ),
+        1,
+    )
+    for start in starts.split()
+}
+_WEEKDAY_NAME = re.compile(rf"({'|'.join(sorted(_WEEKDAYS, key=len, reverse=True))})[^\W\d_]{{0,7}}")
 _TIMES = (
     re.compile(_CLOCK),
     re.compile(rf"(?P<hour>\d{{1,2}})\s?h\s?(?P<minute>\d{{2}})(?:\s?m(?:in)?)?(?:\s?{_SECONDS}s?)?"),
@@ -125,7 +142,7 @@ _TIMES = (
 _DOTTED_TIME = re.compile(r"(?P<hour>\d{1,2})\.(?P<minute>\d{2})(?:\.(?P<second>\d{2}))?(?:\s?(?:h|Uhr))?")
 _TIME_OF_DAY = re.compile(r"time|uhr|zeit|heure|hora\b|orario|clock|tijd", re.IGNORECASE)
 _TIME_NAME = re.compile(
-    r"time|date|stamp|epoch|created|updated|modified|month|monat|mois|yyyymm|period|(_at|_ts|_on)$",
+    r"time|date|stamp|epoch|unix|created|updated|modified|month|monat|mois|yyyymm|period|(_at|_ts|_on)$",
     re.IGNORECASE,
 )
 #: The least and the largest number of days, seconds and months, and whether they need a name.
@@ -334,6 +351,12 @@ def _first_month(text: str, period: int) -> int:
     if "h" not in text.casefold():
         return 3 * period - 2
     return 6 * period - 5 if period <= 2 else 0
+
+
+def weekday_of(name: str) -> int:
+    """The number of a weekday, 1 for Monday; 0 if this is none."""
+    found = _WEEKDAY_NAME.fullmatch(name.casefold())
+    return _WEEKDAYS[found[1]] if found else 0
 
 
 def month_of(name: str) -> int:

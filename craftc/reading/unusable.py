@@ -13,6 +13,7 @@ from craftc._common.typing import ColumnSelection, Floats, FrameInput
 from craftc.reading.calendar_parts import as_numbers, one_value_for_each, parts_of_the_calendar
 from craftc.reading.date_copies import copies_of_dates
 from craftc.reading.dates import parse_dates
+from craftc.reading.year_parts import parts_of_the_year
 from craftc.table.categorical import column_mask, is_mask
 from craftc.table.declared import KindInput, KindsInput, declared_columns, without_columns
 from craftc.table.frames import ColumnSource, as_frame, open_source
@@ -155,9 +156,10 @@ def derived_among(
     each with the reason; `kinds`: of dates and periodic columns, `kept`: columns that stay.
     """
     copies = copies_of_dates(columns, [name for name, kind in kinds.items() if kind == "date"], kept)
-    left = {name: column for name, column in columns.items() if name not in copies}
-    copies |= parts_of_the_calendar(left, kinds, kept)
-    copies |= codes_of_others({name: column for name, column in left.items() if name not in copies}, kept)
+    for more in (parts_of_the_year, parts_of_the_calendar):
+        left = {name: column for name, column in columns.items() if name not in copies}
+        copies |= more(left, kinds, kept)
+    copies |= codes_of_others({name: column for name, column in columns.items() if name not in copies}, kept)
     numbers = {}
     for name, column in columns.items():
         if name in copies:

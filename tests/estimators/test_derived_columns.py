@@ -177,6 +177,7 @@ def test_groups_that_are_apart_are_no_coarser_copies():
         ("quarter", lambda d: d.quarter),
         ("quarter", lambda d: [f"Q{q}" for q in d.quarter]),
         ("week", lambda d: d.isocalendar().week.to_numpy()),
+        ("week", lambda d: d.strftime("%G-W%V")),
     ],
 )
 def test_parts_of_dates_are_set_aside(part, of):
@@ -207,25 +208,40 @@ def test_dates_that_are_there_again(again, of):
     assert craftc.read_table(table).attrs["unusable"] == {again: "'day' again, in the same or another unit"}
     other = table.assign(**{again: table[again].to_numpy()[::-1]})
     assert craftc.read_table(other).attrs["unusable"] == {}
+    sent = day + pd.to_timedelta(np.arange(N) % 2, "D")  # on the same or the next day
+    assert "sent" in craftc.read_table(pd.DataFrame({"day": day, "sent": sent, **OTHERS}))
+    minute = (day + pd.to_timedelta(np.arange(N) * 7, "s")).floor("min")
+    times = {
+        "at": minute,
+        "seconds": (minute - pd.Timestamp("1970-01-01")).total_seconds() + np.arange(N) % 60,
+    }
+    assert set(craftc.read_table(pd.DataFrame({**times, **OTHERS})).attrs["unusable"]) == {"seconds"}
 
 
 def test_one_value_for_each_month_weekday_or_hour():
     rng = np.random.default_rng(1)
     at = pd.Timestamp("2022-01-01") + pd.to_timedelta(rng.integers(0, 700 * 24, N), "h")
     season = np.array(["winter", "spring", "summer", "autumn"])[at.month % 12 // 3]
-    weekend, shift = (
-        np.where(at.day_of_week > 4, "yes", "no"),
-        np.array(["night", "day", "late"])[at.hour // 8],
-    )
+    weekend = np.where(at.day_of_week > 4, "yes", "no")
+    shift = np.array(["night", "day", "late"])[at.hour // 8]
+    week, stage = at.isocalendar().week.to_numpy(), np.where(at.month < 5, "a", "b")
+    fiscal = [f"FY{year}" for year in at.year + (at.month > 6)]
     tables = {
-        ("season", "one value for each month of 'day'"): {"day": at.date, "season": season},
-        ("half", "one value for each month of 'day'"): {"day": at.date, "half": (at.month > 6) + 1},
+        ("season", "the season of 'day'"): {"day": at.date, "season": season},
+        ("season", "the season of 'day_of_year'"): {"day_of_year": at.day_of_year, "season": season},
+        ("season", "the season of 'month'"): {"month": at.month_name(), "season": season},
+        ("month", "the month of 'week'"): {"week": week, "month": at.month},
+        ("week", "the week of 'yearmonth'"): {"yearmonth": at.strftime("%Y-%m"), "week": week},
+        ("q", "the quarter of 'month'"): {"month": at.month_name(), "q": [f"Q{q}" for q in at.quarter]},
+        ("doy", "the day of the year of 'day'"): {"day": at.date, "doy": at.day_of_year},
+        ("half", "the half of the year of 'day'"): {"day": at.date, "half": (at.month > 6) + 1},
+        ("fy", "the year of 'day'"): {"day": at.date, "fy": fiscal},
+        ("stage", "one value for each month of 'day'"): {"day": at.date, "stage": stage},
+        ("stage", "one value for each month of 'month'"): {"month": at.month, "stage": stage},
         ("weekend", "one value for each weekday of 'day'"): {
             "day": at.date, "weekday": at.day_name(), "weekend": weekend,
         },
         ("weekend", "one value for each value of 'weekday'"): {"weekday": at.day_name(), "weekend": weekend},
-        ("season", "one value for each month of 'month'"): {"month": at.month, "season": season},
-        ("season", "one value for each value of 'month'"): {"month": at.month_name(), "season": season},
         ("hour", "one value for each hour of 'time'"): {"time": at.strftime("%H:%M"), "hour": at.hour},
         ("shift", "one value for each hour of 'at'"): {"at": at, "hour_": at.hour, "shift": shift},
     }  # fmt: skip
