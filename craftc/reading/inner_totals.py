@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,7 @@ def inner_totals(frame: pd.DataFrame, keep: Bits) -> list[int]:
     """Positions of lines between the rows that are named as a total and hold the sums of those before them,
     from an earlier total on.
     """
-    for lines in (_labelled(frame), _without_texts(frame, keep), _without_texts(frame, keep, but=1)):
+    for lines in (_labelled(frame), *_without_texts(frame, keep)):
         candidates = [i for i in lines if keep[i]]
         few = bool(candidates) and 3 * len(candidates) <= keep.sum()
         if few and (found := _totals_among(frame, keep, candidates)):
@@ -144,9 +144,9 @@ def _names_group_total(label: str) -> bool:
     return TOTAL.fullmatch(label) is not None or _GROUP_TOTAL.fullmatch(label) is not None
 
 
-def _without_texts(frame: pd.DataFrame, keep: Bits, but: int = 0) -> Iterator[int]:
-    """Positions of the lines without any text, where nearly all rows have one in several columns; or without
-    any other than `but`, as the name of the group.
+def _without_texts(frame: pd.DataFrame, keep: Bits) -> list[list[int]]:
+    """Positions of the lines without a text, where nearly all rows have some in several columns, and of those
+    without another one than the name of the group.
     """
     n_blank, n_texts = np.zeros(len(frame), np.intp), 0
     for j in range(frame.shape[1]):
@@ -155,8 +155,10 @@ def _without_texts(frame: pd.DataFrame, keep: Bits, but: int = 0) -> Iterator[in
             if empty[keep].mean() < _FEW_BLANKS:
                 n_blank += empty
                 n_texts += 1
-    blank = keep & (n_blank >= n_texts - but) & (n_blank > 0)
-    return iter(np.flatnonzero(blank).tolist() if n_texts >= 2 else [])
+    if n_texts < 2:
+        return []
+    least = (n_texts, max(1, n_texts - 1))
+    return [np.flatnonzero(keep & (n_blank >= n)).tolist() for n in least]
 
 
 def _begins_with_texts(column: pd.Series) -> bool:
@@ -167,7 +169,7 @@ def _begins_with_texts(column: pd.Series) -> bool:
     return bool(2 * others.sum() > len(others))
 
 
-def _labelled(frame: pd.DataFrame) -> Iterator[int]:
+def _labelled(frame: pd.DataFrame) -> list[int]:
     """Positions of the lines that are named as a total in one of the first two columns."""
     hits = np.zeros(len(frame), bool)
     pd = need_pandas()
@@ -178,4 +180,4 @@ def _labelled(frame: pd.DataFrame) -> Iterator[int]:
         codes, texts = coded(column)
         is_total = [isinstance(text, str) and _names_group_total(text.strip()) for text in texts]
         hits |= np.array([*is_total, False])[codes]
-    return iter(np.flatnonzero(hits).tolist())
+    return [int(i) for i in np.flatnonzero(hits)]

@@ -82,14 +82,10 @@ def without_no_rows(
     if again.any():
         keep &= ~again
         notes.append(f"{_lines(int(again.sum()), 'repeated line')} of column names.")
-    for pattern, most, what in (
-        (_RULED, 1, "of rules"),
-        (_PAGE, max(1, frame.shape[1] - 2), "of printed pages"),
-    ):
-        if found := _lines_of(pattern, most, frame, keep):
-            keep[found] = False
-            shown = quoted(_first_text(frame.iloc[found[0]]))
-            notes.append(f"{_lines(len(found), 'line')} {what}, the first {shown}.")
+    for what, found in _lines_of_forms(frame, keep).items():
+        keep[found] = False
+        shown = quoted(_first_text(frame.iloc[found[0]]))
+        notes.append(f"{_lines(len(found), 'line')} {what}, the first {shown}.")
     below = _captions(frame, keep) if named else []
     if below:
         keep[below] = False
@@ -190,16 +186,24 @@ def _first_text(row: pd.Series) -> str:
     return next((cell for _, cell in filled_cells(row)), "")
 
 
-def _lines_of(pattern: re.Pattern[str], most: int, frame: pd.DataFrame, keep: Bits) -> list[int]:
-    """Positions of lines of at most `most` cells, one of them as the pattern says: numbers of pages, sums
-    that are carried from page to page.
+def _lines_of_forms(frame: pd.DataFrame, keep: Bits) -> dict[str, list[int]]:
+    """Positions of lines of one cell that is a rule, and of few cells with the number of a page or a sum that
+    is carried to the next page, by what they are.
     """
-    found = set[int]()
+    forms = {"of rules": (_RULED, 1), "of printed pages": (_PAGE, max(1, frame.shape[1] - 2))}
+    found: dict[str, set[int]] = {what: set() for what in forms}
     for j in range(frame.shape[1]):
         codes, cells = coded(frame.iloc[:, j])
-        is_one = [isinstance(cell, str) and pattern.fullmatch(cell.strip()) is not None for cell in cells]
-        found.update(np.flatnonzero(np.array([*is_one, False])[codes] & keep).tolist())
-    return sorted(i for i in found if len(filled_cells(frame.iloc[i])) <= most)
+        texts = [cell.strip() if isinstance(cell, str) else "" for cell in cells]
+        for what, (form, _) in forms.items():
+            is_one = np.array([*(form.fullmatch(text) is not None for text in texts), False])
+            if is_one.any():
+                found[what].update(np.flatnonzero(is_one[codes] & keep).tolist())
+    few = {
+        what: sorted(i for i in lines if len(filled_cells(frame.iloc[i])) <= forms[what][1])
+        for what, lines in found.items()
+    }
+    return {what: lines for what, lines in few.items() if lines}
 
 
 def _captions(frame: pd.DataFrame, keep: Bits) -> list[int]:

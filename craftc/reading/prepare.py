@@ -102,8 +102,7 @@ class _Reader:
         self._boxes: list[str] = []  # columns of one value and blank cells
         self._recipes: dict[str, dict[str, object]] = {}  # how the texts of columns were read
         self._pd = need_pandas()
-        first = raw.frame.iloc[:_LOOKED_AT]
-        marks = table_marks(first[name].tolist() for name in first) if roles.decimal == "infer" else set()
+        marks = table_marks(raw.frame[name].iloc[:_LOOKED_AT].tolist() for name in raw.frame.columns)
         self._pointless = "." not in marks  # whether no column shows a decimal point
         self._point = roles.decimal if roles.decimal != "infer" else "," if marks == {","} else ""
 
@@ -115,7 +114,8 @@ class _Reader:
             self._unusable = {name: reason for name, reason in self._unusable.items() if reason != CONSTANT}
         else:
             usable = {name: each for name, each in self._columns.items() if name not in self._unusable}
-            self._unusable |= (derived := derived_among(usable, self._kinds, self._roles.asked))
+            made = self._kinds.keys() - set(self._raw.frame.columns)  # parts of dates that are asked for
+            self._unusable |= (derived := derived_among(usable, self._kinds, {*self._roles.asked, *made}))
             self._notes = [note for note in self._notes if not is_about_use(note, derived)]
         parts = self._join() if self._drop else set()
         gone = parts.union(self._unusable)

@@ -647,7 +647,6 @@ def test_predict_errors(fails, model, tmp_path):
         ("t.xlsx", b"PK\x03\x04", "cannot be read"),
         ("t.xls", b"\xd0\xcf\x11\xe0", "save the table as .xlsx or .csv"),
         ("t.csv", b"a\nx\ny\nz\n", "name columns in --numeric or --categorical to include them"),
-        ("t.csv", b"a,b\n1.5,2\ninf,3\n", "infinity"),
     ],
 )
 def test_files_that_are_no_tables(fails, tmp_path, name, content, message):

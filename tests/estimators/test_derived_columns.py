@@ -284,3 +284,15 @@ def test_what_a_sum_says_holds_in_every_row():
     assert reason in {
         f"a weighted sum of {parts}" for parts in ("'start' and 'minutes'", "'minutes' and 'end'")
     }
+
+
+def test_days_of_few_months_and_seconds_of_minutes():
+    day = pd.Timestamp("2022-01-01") + pd.to_timedelta(np.random.default_rng(1).integers(0, 700, N), "D")
+    assert "number" in craftc.read_table(pd.DataFrame({"day": day, "number": day.day, **OTHERS}))
+    few = pd.Timestamp("2022-01-01") + pd.to_timedelta(np.arange(N) % 80, "D")
+    found = craftc.read_table(pd.DataFrame({"day": few, "number": few.day, **OTHERS}))
+    assert found.attrs["unusable"] == {"number": "the day of the month of 'day'"}
+    at = (day + pd.to_timedelta(np.arange(N) * 7, "s")).floor("min")
+    unix = (at - pd.Timestamp("1970-01-01")).total_seconds().astype(int) + np.arange(N) % 60
+    found = craftc.read_table(pd.DataFrame({"at": at, "unix": unix, **OTHERS}))
+    assert found.attrs["unusable"] == {"unix": "'at' again, in the same or another unit"}
