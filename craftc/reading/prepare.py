@@ -335,7 +335,7 @@ class _Reader:
             self._split(name, [answers_in(text, answers.separator) for text in [*texts, ""]], codes, answers)
             return
         present = int(counts.sum())
-        reason = "" if name in self._roles.categorical else text_reason(len(texts), present)
+        reason = "" if name in self._roles.categorical else text_reason(len(texts), codes)
         self._put(name, self._categories(codes, texts), reason)
         if name not in self._unusable:
             if name not in self._boxes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import numpy as np
 
 from craftc._common.messages import need_pandas, quoted
-from craftc._common.typing import ColumnSelection, Floats, FrameInput
+from craftc._common.typing import ColumnSelection, Floats, FrameInput, Ints
 from craftc.reading.calendar_parts import as_numbers, one_value_for_each, parts_of_the_calendar
 from craftc.reading.date_copies import copies_of_dates
 from craftc.reading.dates import parse_dates
@@ -31,6 +31,8 @@ T = TypeVar("T")
 Cells: TypeAlias = "LevelColumn | Floats | None"
 
 EMPTY, CONSTANT, DATES = "no value in any row", "one value in every row", "dates"
+TEXTS_OF_SOME = "a different text in every row that has one"
+TEXTS_OF_GROUPS = f"{TEXTS_OF_SOME}; fill it down if it stands for the rows below, too"
 NEARLY_TEXTS = "a different text in almost every row"
 MANY_TEXTS = "more than 65,535 different texts"
 NEARLY_IDS = "a different number in almost every row, and the name of an id"
@@ -58,10 +60,13 @@ MOST_LEVELS = 65_535  # of a categorical column
 _SHOWN = 5  # columns that a message names with their reasons
 
 
-def text_reason(n_texts: int, n_present: int) -> str:
-    """The reason why texts identify rows, by the numbers of different texts and of rows that have one."""
+def text_reason(n_texts: int, codes: Ints) -> str:
+    """The reason why texts identify rows, by the number of different ones and their codes (-1: missing)."""
+    n_present = int(np.count_nonzero(codes >= 0))
     if n_texts == n_present >= 3:
-        return TEXTS
+        if n_present == len(codes):
+            return TEXTS
+        return TEXTS_OF_GROUPS if codes[0] >= 0 and 2 * n_present <= len(codes) else TEXTS_OF_SOME
     if n_present >= _FEWEST and n_texts > _NEARLY * n_present:
         return NEARLY_TEXTS
     return MANY_TEXTS if n_texts > MOST_LEVELS else ""

@@ -181,3 +181,13 @@ def test_names_below_remarks_to_the_left_of_the_table(read):
     assert list(table) == NAMES
     assert table["sales"].tolist() == [row[2] for row in ROWS]
     assert "2 line(s) above the column names were skipped, the first: 'Prepared by X'" in notes
+
+
+def test_labels_of_groups_that_are_written_once(read):
+    labels = {0: "east", 20: "north", 45: "south"}
+    lines = [["area", *NAMES[1:]], *([labels.get(i), *row[1:]] for i, row in enumerate(ROWS))]
+    table, notes = read(lines)
+    assert "area" not in table
+    assert "a different text in every row that has one; fill it down if it stands for the rows below" in notes
+    lines = [["area", *NAMES[1:]], *([labels.get(i - 1), *row[1:]] for i, row in enumerate(ROWS))]
+    assert "Not used (a different text in every row that has one): 'area'." in read(lines)[1]
