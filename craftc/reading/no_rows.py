@@ -190,6 +190,8 @@ def _lines_of_forms(frame: pd.DataFrame, keep: Bits) -> dict[str, list[int]]:
     """Positions of lines of one cell that is a rule, and of few cells with the number of a page or a sum that
     is carried to the next page, by what they are.
     """
+    if frame.shape[1] < 2:
+        return {}
     forms = {"of rules": (_RULED, 1), "of printed pages": (_PAGE, max(1, frame.shape[1] - 2))}
     found: dict[str, set[int]] = {what: set() for what in forms}
     for j in range(frame.shape[1]):
