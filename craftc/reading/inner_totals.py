@@ -64,11 +64,15 @@ def _totals_of_groups_below(frame: pd.DataFrame, rows: Ints) -> tuple[list[int],
     """The first of these lines that are totals above groups, and whether all others are in the groups."""
     columns, sums = [], []
     for j in range(frame.shape[1]):
+        if getattr(frame.dtypes.iloc[j], "kind", "") == "c":
+            continue
         values, others = numbers_and_others(frame.iloc[rows, j])
-        values = np.nan_to_num(values)
-        if not others.any() and values.any():
+        values = np.where(np.isfinite(values), values, 0.0)
+        with np.errstate(over="ignore"):
+            running = np.concatenate([[0.0], np.cumsum(values)])
+        if not others.any() and values.any() and np.isfinite(running).all():
             columns.append(values)
-            sums.append(np.concatenate([[0.0], np.cumsum(values)]))
+            sums.append(running)
     found: list[int] = []
     at = 0
     while columns and at < len(rows):

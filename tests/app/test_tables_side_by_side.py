@@ -191,3 +191,10 @@ def test_labels_of_groups_that_are_written_once(read):
     assert "a different text in every row that has one; fill it down if it stands for the rows below" in notes
     lines = [["area", *NAMES[1:]], *([labels.get(i - 1), *row[1:]] for i, row in enumerate(ROWS))]
     assert "Not used (a different text in every row that has one): 'area'." in read(lines)[1]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("cells", [[1.5, float("inf")] * 30, [1e308] * 60, [1j] * 60])
+def test_numbers_without_a_sum(cells):
+    frame = pd.DataFrame({"x": cells, "y": [i * 7 % 31 for i in range(N)], "z": ["a", "b", "b"] * 20})
+    assert "y" in craftc.read_table(frame)
