@@ -26,7 +26,7 @@ from craftc.table.products import derived_columns
 
 _SAMPLE = 2000  # rows by which near-duplicate columns are found
 _SAME = 0.98  # share of the information of a column that a near-duplicate repeats
-_CODES = 0.5  # distinct values, by row, of a numeric column that may encode a category
+_FEW_VALUES, _CODES = 64, 0.5  # distinct values, or share of the rows, of numbers that may encode a category
 _PAIRS_OF_ROWS, _MOSTLY = 64, 0.6  # pairs of rows by which columns are compared at first, and share of them
 _MOST_PAIRS = 10  # near-duplicates that are named
 _CORRELATED = 0.9999  # of near-duplicate numbers
@@ -142,7 +142,7 @@ def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
         return
     for name, numbers in zip(names, sample.numeric.T, strict=True):
         values, codes = np.unique(numbers, return_inverse=True)
-        if len(values) <= _CODES * len(codes):
+        if len(values) <= max(_FEW_VALUES, _CODES * len(codes)):
             columns.append((name, codes))
     entropies = [_entropy_of(np.bincount(codes)) for _, codes in columns]
     all_codes = np.column_stack([codes for _, codes in columns])
