@@ -99,7 +99,8 @@ def test_pandas_object_columns_are_read_by_what_they_hold():
         },
         dtype=object,
     )
-    table = from_data(frame)
+    with pytest.warns(UserWarning, match=r"Column 'count' has whole numbers from 2\*\*53 on"):
+        table = from_data(frame)
     assert decode(table) == [["b", None, "a", "b"], [True, None, None, False]]
     assert [type(level) for level in table.levels[1]] == [bool, bool]
     nan = np.nan
