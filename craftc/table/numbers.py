@@ -231,8 +231,9 @@ def _refuse_dates(X: object, estimator_name: str) -> None:
         raise TypeError(_NO_NUMBER.format("x0", dtype, estimator_name))
     frame = as_frame(X) if hasattr(X, "columns") else None
     for name, kind in frame.schema.items() if frame is not None else ():
-        if kind.is_temporal():
-            raise TypeError(_NO_NUMBER.format(str(name), kind, estimator_name))
+        if frame is not None and kind.is_temporal():
+            cells = frame.get_column(name).drop_nulls().head(1).to_list()
+            raise TypeError(_NO_NUMBER.format(str(name), repr([*cells, kind][0])[:60], estimator_name))
 
 
 def _explain(X: object, estimator_name: str) -> None:
