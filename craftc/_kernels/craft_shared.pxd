@@ -16,6 +16,7 @@ cdef extern from "craft/_craft_tilt.h" nogil:
         const double *s2
         const double *x1
         const double *x2
+        double skew, spread
         const double *phase
         Py_ssize_t atom
         double atom_share
@@ -24,7 +25,9 @@ cdef extern from "craft/_craft_tilt.h" nogil:
     ctypedef struct craft_sums:
         double weight, first, second, atom
     craft_theta craft_no_tilt()
-    double craft_tilt_fit(const craft_tilt *t, double count_weight, craft_sums cells, craft_theta *theta)
+    double CRAFT_TILT_NEAR, CRAFT_TILT_RANKED
+    double craft_tilt_fit(const craft_tilt *t, double count_weight, craft_sums cells, double near,
+                          craft_theta *theta)
     double craft_tilt_most(const craft_tilt *t, double count_weight, craft_sums cells)
     double craft_tilt_likelihood(double count_weight, craft_sums cells, craft_theta theta)
     craft_sums craft_tilt_sums(const craft_tilt *t, const int64_t *counts, Py_ssize_t n_levels)
@@ -55,8 +58,8 @@ cdef void tilt_log_ratios(const craft_tilt *tilt, const craft_theta *theta, Py_s
                           double *log_ratio, Py_ssize_t stride) noexcept nogil
 
 
-cdef struct fit_t:              # a fit of cells of column `d - 1`; d = 0: none
-    Py_ssize_t d
+cdef struct fit_t:              # a fit of cells of one column
+    bint known
     tilted_t cells              # sums and tilt; of a column of few shares, its counts
     double gain
 
@@ -86,8 +89,8 @@ cdef enum:
 cdef class Fits:
     cdef readonly Py_ssize_t room
     cdef object fits, pools, nets
-    cdef Py_ssize_t n_fits          # a power of 2
-    cdef fit_t *fits_               # (n_fits) found again by their cells
+    cdef Py_ssize_t n_of_column
+    cdef fit_t *fits_               # (q, n_of_column) found again by their cells
     cdef double count_weight        # of these fits
     cdef int64_t n_choices          # of masks that have been made
     cdef pool_t *pools_             # (2^POOL_BITS) found again by their clusters

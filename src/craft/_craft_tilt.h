@@ -15,6 +15,9 @@
 #define CRAFT_TILT_PAD 8        /* levels */
 #define CRAFT_TILT_STEPS 60     /* of Newton's method; 4 to 8 suffice but for extreme cells */
 #define CRAFT_TILT_NEAR 1e-10   /* squared Newton decrement at which one more step is exact to rounding */
+#define CRAFT_TILT_RANKED 1e-4  /* and at which its gain is known to about 1e-6 nats a row */
+#define CRAFT_TILT_CLOSE 0.2    /* squared decrement from which Newton's steps are as good as straight to the end */
+#define CRAFT_TILT_NARROW 1e-6  /* variance below which no tilt is close to that of a normal density */
 #define CRAFT_TILT_RISE 0.1     /* share of the squared decrement by which a whole step must raise it */
 #define CRAFT_TILT_FLATTER 3e-4 /* share of the curvature along a whole step that must be left after it */
 
@@ -25,6 +28,7 @@ typedef struct {
     ptrdiff_t n;                /* levels, padded */
     const double *b, *s1, *s2;
     const double *x1, *x2;      /* s1 and s2 of levels that occur; 0 of others, which set no scale */
+    double skew, spread;        /* E s1^3, and s2 = (s1^2 - skew s1 - 1) / spread; spread 0: it is not */
     const double *phase;        /* of a periodic column; otherwise NULL */
     ptrdiff_t atom;             /* level; -1: none */
     double atom_share;          /* of the whole table; 0: none */
@@ -70,15 +74,44 @@ static inline double craft_tilt_length(const craft_tilt *t, double d1, double d2
     return reach > 1e-6 ? log(1.0 + reach) / reach : 1.0;
 }
 
+/* Newton's step (d1, d2) from a tilt towards the one whose mean of (s1, s2) is (m1, m2), and the mean of d . s;
+ * returns the squared decrement, 0 where there is no step. */
+static inline double craft_tilt_step(const craft_tilted *at, double m1, double m2, double *d1, double *d2,
+                                     double *mean)
+{
+    const double g1 = m1 - at->mean1, g2 = m2 - at->mean2, ridge = 1e-12 * (at->c11 + at->c22) + 1e-300;
+    const double c11 = at->c11 + ridge, c22 = at->c22 + ridge, det = c11 * c22 - at->c12 * at->c12;
+    *d1 = (c22 * g1 - at->c12 * g2) / det;
+    *d2 = (c11 * g2 - at->c12 * g1) / det;
+    *mean = *d1 * at->mean1 + *d2 * at->mean2;
+    return det > 0.0 ? g1 * *d1 + g2 * *d2 : 0.0;
+}
+
 /* The tilt whose mean of (s1, s2) is (m1, m2), inside the convex hull of the levels; returns its relative
- * entropy over b, theta . m - A(theta) >= 0. Newton's method on this concave function. A step is shortened
- * where it would not raise it enough, or would lead where it is almost straight: there the tilt is a single
- * level, and the next step could be of any length. */
-static inline double craft_tilt_climb(const craft_tilt *t, double m1, double m2, craft_theta *theta)
+ * entropy over b, theta . m - A(theta) >= 0. Newton's method on this concave function: from the tilt that makes
+ * a normal density of another one, if that is close, and otherwise from 0. A step is shortened where it would
+ * not raise the function enough, or would lead where it is almost straight: there the tilt is a single level,
+ * and the next step could be of any length. The last step is the first one of a squared decrement below `near`.
+ */
+static inline double craft_tilt_climb(const craft_tilt *t, double m1, double m2, double near,
+                                      craft_theta *theta)
 {
     double first = 0.0, second = 0.0, value = 0.0, d1 = m1, d2 = m2;    /* the first step from 0 */
     double decrement = m1 * m1 + m2 * m2, mean = 0.0;
-    for (int step = 0; step < CRAFT_TILT_STEPS && decrement > 0.0; step++) {
+    const double variance = t->spread * m2 + t->skew * m1 + 1.0 - m1 * m1;
+    if (decrement >= near && t->spread > 0.0 && variance > CRAFT_TILT_NARROW) {
+        const double square = 0.5 - 0.5 / variance, to1 = m1 / variance + square * t->skew;
+        const double to2 = square * t->spread;
+        const craft_tilted at = craft_tilted_at(t, to1, to2);
+        const double reached = to1 * m1 + to2 * m2 - at.log_total;
+        double s1, s2, mean_of_step;
+        const double left = craft_tilt_step(&at, m1, m2, &s1, &s2, &mean_of_step);
+        if (reached > 0.0 && left > 0.0 && left < CRAFT_TILT_CLOSE) {
+            first = to1, second = to2, value = reached;
+            d1 = s1, d2 = s2, decrement = left, mean = mean_of_step;
+        }
+    }
+    for (int step = 0; step < CRAFT_TILT_STEPS && decrement >= near; step++) {
         double length = 1.0, reached;
         craft_tilted at = craft_tilted_at(t, first + d1, second + d2);
         reached = (first + d1) * m1 + (second + d2) * m2 - at.log_total;
@@ -88,25 +121,19 @@ static inline double craft_tilt_climb(const craft_tilt *t, double m1, double m2,
             at = craft_tilted_at(t, first + length * d1, second + length * d2);
             reached = (first + length * d1) * m1 + (second + length * d2) * m2 - at.log_total;
         }
-        if (reached < value)    /* rounding ends the climb */
+        if (reached < value) {  /* rounding ends the climb */
+            decrement = 0.0;
             break;
+        }
         first += length * d1;
         second += length * d2;
         value = reached;
-        {
-            const double g1 = m1 - at.mean1, g2 = m2 - at.mean2, ridge = 1e-12 * (at.c11 + at.c22) + 1e-300;
-            const double c11 = at.c11 + ridge, c22 = at.c22 + ridge, det = c11 * c22 - at.c12 * at.c12;
-            d1 = (c22 * g1 - at.c12 * g2) / det;
-            d2 = (c11 * g2 - at.c12 * g1) / det;
-            decrement = det > 0.0 ? g1 * d1 + g2 * d2 : 0.0;
-            mean = d1 * at.mean1 + d2 * at.mean2;
-        }
-        if (decrement < CRAFT_TILT_NEAR && decrement > 0.0) {   /* what the last step adds is known */
-            first += d1;
-            second += d2;
-            value += 0.5 * decrement;
-            break;
-        }
+        decrement = craft_tilt_step(&at, m1, m2, &d1, &d2, &mean);
+    }
+    if (decrement > 0.0 && decrement < near) {  /* what the last step adds is known */
+        first += d1;
+        second += d2;
+        value += 0.5 * decrement;
     }
     value = value > 0.0 ? value : 0.0;
     theta->first = first;
@@ -123,7 +150,7 @@ static inline craft_theta craft_no_tilt(void)
 
 /* The tilt of cells, each count with the weight `count_weight`, and of one row of prior; returns its gain over
  * the distribution of the whole table. */
-static inline double craft_tilt_fit(const craft_tilt *t, double count_weight, craft_sums cells,
+static inline double craft_tilt_fit(const craft_tilt *t, double count_weight, craft_sums cells, double near,
                                     craft_theta *theta)
 {
     const double total = count_weight * cells.weight + 1.0;
@@ -133,7 +160,7 @@ static inline double craft_tilt_fit(const craft_tilt *t, double count_weight, cr
     if (cells.weight == 0.0)
         return 0.0;
     gain = rest * craft_tilt_climb(t, count_weight * cells.first / rest, count_weight * cells.second / rest,
-                                   theta);
+                                   near, theta);
     if (t->atom >= 0) {
         const double own = log(here / (total * t->atom_share));
         const double others = log(rest / (total * (1.0 - t->atom_share)));

@@ -45,8 +45,21 @@ def pair_deltas(
     check(mask.shape[0] >= n_threads and mask.shape[1] >= (pricing.grid.p + pricing.grid.q), "mask")
     if groups.shape[0] > 0:
         with nogil:
+            _fit_all(pricing, groups, groups.shape[0], fits)
             deltas_between(groups, groups.shape[0], cost, pricing, only, &delta[0, 0], groups.shape[0], union,
                            fits, work, mask, n_threads)
+
+
+cdef void _fit_all(
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] fits,
+) noexcept nogil:
+    """Parameters and gains of the first K groups over the whole table."""
+    cdef Py_ssize_t k
+    cdef bint relative = P.relative
+    P.relative = False
+    for k in range(K):
+        fit_group(P, &groups[k, 0], parts_in(P, &fits[k, 0]), True)
+    P.relative = relative
 
 
 cdef void deltas_between(
@@ -54,13 +67,8 @@ cdef void deltas_between(
     double *delta, Py_ssize_t stride, int64_t[:, ::1] union, double[:, ::1] fits, double[:, ::1] work,
     uint8_t[:, ::1] mask, int n_threads,
 ) noexcept nogil:
-    """The same, of the first K groups; the rows of `delta` are `stride` numbers apart."""
+    """The same, of the first K groups, fitted; the rows of `delta` are `stride` numbers apart."""
     cdef Py_ssize_t i
-    cdef bint relative = P.relative
-    P.relative = False
-    for i in range(K):
-        fit_group(P, &groups[i, 0], parts_in(P, &fits[i, 0]), True)
-    P.relative = relative
     if n_threads == 1:
         for i in range(K):
             _deltas_of(groups, K, cost, P, only, i, delta, stride, &union[0, 0], fits, &work[0, 0],
@@ -163,6 +171,7 @@ def best_merge(
     for n in range(pairs.shape[0]):
         check(0 <= pairs[n, 0] < pairs[n, 1] < K, "pairs")
     with nogil:
+        _fit_all(pricing, groups, K, space.fits)
         best = _best_merge(pricing, groups, K, mask, pairs, pairs.shape[0], space, &at, &least)
     return best, at, least
 
@@ -171,12 +180,10 @@ cdef Py_ssize_t _best_merge(
     Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, const uint8_t[:, ::1] mask,
     const Py_ssize_t[:, ::1] pairs, Py_ssize_t n_pairs, MergeSpace space, int *best_at, double *least,
 ) noexcept nogil:
-    cdef Py_ssize_t k, n, best = -1
+    """The loop of `best_merge`, of K fitted clusters; the workspace receives the fits of those left."""
+    cdef Py_ssize_t n, best = -1
     cdef int at = 0
     cdef double total
-    P.relative = False
-    for k in range(K):
-        fit_group(P, &groups[k, 0], parts_in(P, &space.fits[k, 0]), True)
     for n in range(n_pairs):
         total = _price_merge(P, groups, K, mask, pairs[n, 0], pairs[n, 1], space, at)
         if best < 0 or total < least[0]:
@@ -279,6 +286,7 @@ cdef Py_ssize_t run_merges(
     cdef int at = 0
     cdef double least = 0.0
     ended[0] = K <= 1
+    _fit_all(P, groups, K, space.fits)
     while made < most and not ended[0]:
         if known[0] == DELTAS_UNKNOWN:
             share_cells(P, &shared[0])
@@ -292,6 +300,7 @@ cdef Py_ssize_t run_merges(
         if least < excess[0] - tolerance:
             i, j = pairs[best, 0], pairs[best, 1]
             K -= 1
+            memcpy(&space.fits[0, 0], &space.work[0, 0], K * parts_length(P) * sizeof(double))
             _take(P, space, at, at, K, groups, mask, cost, shared)
             _without(&deltas[0, 0], stride, K, j)
             _join(place, i, j)
@@ -390,6 +399,7 @@ def split_while_cheaper(
     for s in range(n):
         check(0 <= clusters[s] < K, "clusters")
     with nogil:
+        _fit_all(pricing, groups, K, space.fits)
         for s in range(n):
             k, divided, accepted[s] = clusters[s], False, 0
             for i in range(s):
@@ -408,17 +418,18 @@ cdef double _try_split(
     int64_t[::1] shared, Py_ssize_t k, const int64_t[:, ::1] halves, const uint8_t[:, ::1] selected,
     double excess, double tolerance, uint8_t *accepted,
 ) noexcept nogil:
-    """Split cluster k if that lowers J; returns J - J_0."""
-    cdef Py_ssize_t c
+    """Split cluster k of K fitted ones if that lowers J; returns J - J_0."""
+    cdef Py_ssize_t parts = parts_length(P) * sizeof(double)
     cdef int at
     cdef double[2] total
     cdef int64_t[:, ::1] trial = space.groups_[0]
     memcpy(&trial[0, 0], &groups[0, 0], K * P.grid.width * sizeof(int64_t))
     memcpy(&trial[k, 0], &halves[0, 0], P.grid.width * sizeof(int64_t))
     memcpy(&trial[K, 0], &halves[1, 0], P.grid.width * sizeof(int64_t))
+    memcpy(&space.work[0, 0], &space.fits[k, 0], parts)
     P.relative = False
-    for c in range(K + 1):
-        fit_group(P, &trial[c, 0], parts_in(P, &space.fits[c, 0]), True)
+    fit_group(P, &trial[k, 0], parts_in(P, &space.fits[k, 0]), True)
+    fit_group(P, &trial[K, 0], parts_in(P, &space.fits[K, 0]), True)
     for at in range(2):
         memcpy(&space.mask_[at, 0, 0], &mask[0, 0], K * P.D)
         memcpy(&space.mask_[at, k, 0], &selected[0, 0] if at == 0 else &mask[k, 0], P.D)
@@ -431,6 +442,7 @@ cdef double _try_split(
     at = 1 if total[1] < total[0] else 0
     accepted[0] = total[at] < excess - tolerance
     if not accepted[0]:
+        memcpy(&space.fits[k, 0], &space.work[0, 0], parts)
         return excess
     share_rest(P, trial, K + 1, space.fits, space.mask_[at], space.cost_)
     _take(P, space, 0, at, K + 1, groups, mask, cost, shared)

@@ -26,7 +26,7 @@ from craftc._kernels.craft_price cimport (
     FIXED, FREE, GIVEN, POOLED, PRICED, SOFT, THRESHOLD, Pricing, parts_t, ranked_t,
 )
 from craftc._kernels.craft_shared cimport (
-    FEW_SHARES, Tilts, categorical_likelihood, craft_joined_sums, craft_no_tilt, craft_sums, craft_theta,
+    CRAFT_TILT_NEAR, CRAFT_TILT_RANKED, FEW_SHARES, Tilts, categorical_likelihood, craft_joined_sums, craft_no_tilt, craft_sums, craft_theta,
     craft_tilt_fit, craft_tilt_likelihood, craft_tilt_most, craft_tilt_sums, fit_t, fit_tilt, tilted_t,
 )
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, moments_mean
@@ -267,21 +267,24 @@ cdef double known_tilt(Pricing P, Py_ssize_t d, craft_sums sums, craft_theta *th
     if sums.weight == 0.0:
         theta[0] = craft_no_tilt()
         return 0.0
-    key = ((bits[0] * fits_factor + bits[1]) * fits_factor + bits[2] + <uint64_t> d) * fits_factor
-    fit = _place(P, key)
-    if fit.d != d + 1 or memcmp(&fit.cells.sums, &sums, sizeof(sums)) != 0:
-        fit.d, fit.cells.sums = d + 1, sums
-        fit.gain = craft_tilt_fit(&P.tilt[d], P.count_weight, sums, &fit.cells.theta)
+    key = ((bits[0] * fits_factor + bits[1]) * fits_factor + bits[2]) * fits_factor
+    fit = _place(P, d, key)
+    if not fit.known or memcmp(&fit.cells.sums, &sums, sizeof(sums)) != 0:
+        fit.known, fit.cells.sums = True, sums
+        fit.gain = craft_tilt_fit(&P.tilt[d], P.count_weight, sums, CRAFT_TILT_NEAR, &fit.cells.theta)
     theta[0] = fit.cells.theta
     return P.tilts.weight_[d] * fit.gain
 
 
-cdef inline fit_t *_place(Pricing P, uint64_t key) noexcept nogil:
-    """Where the fit of this key is, or will be; those of another weight of the rows are forgotten."""
+cdef inline fit_t *_place(Pricing P, Py_ssize_t d, uint64_t key) noexcept nogil:
+    """Where the fit of this key is, or will be, among those of column d of levels, which are next to each
+    other; those of another weight of the rows are forgotten.
+    """
+    cdef Py_ssize_t n = P.shared.fits.n_of_column
     if P.shared.fits.count_weight != P.count_weight:
         P.shared.fits.count_weight = P.count_weight
-        memset(P.shared.fits.fits_, 0, P.shared.fits.n_fits * sizeof(fit_t))
-    return P.shared.fits.fits_ + ((key >> 32) & (P.shared.fits.n_fits - 1))
+        memset(P.shared.fits.fits_, 0, P.grid.q * n * sizeof(fit_t))
+    return P.shared.fits.fits_ + d * n + (((key >> 32) * <uint64_t> n) >> 32)
 
 
 cdef double known_shares(Pricing P, Py_ssize_t d, const int64_t *counts) noexcept nogil:
@@ -289,15 +292,15 @@ cdef double known_shares(Pricing P, Py_ssize_t d, const int64_t *counts) noexcep
     where the column has few levels. On one thread.
     """
     cdef Py_ssize_t n = P.n_levels[d], t
-    cdef uint64_t key = <uint64_t> d
+    cdef uint64_t key = 0
     cdef fit_t *fit
     if n <= FEW_SHARES:
         for t in range(n):
             key = (key + <uint64_t> counts[t]) * fits_factor
-        fit = _place(P, key)
-        if fit.d == d + 1 and memcmp(&fit.cells, counts, n * sizeof(int64_t)) == 0:
+        fit = _place(P, d, key)
+        if fit.known and memcmp(&fit.cells, counts, n * sizeof(int64_t)) == 0:
             return fit.gain
-        fit.d = d + 1
+        fit.known = True
         memcpy(&fit.cells, counts, n * sizeof(int64_t))
         fit.gain = _shares_gain(P, d, counts)
         return fit.gain
@@ -410,8 +413,8 @@ cdef void _gain_that_may_pay(
     shared = shared_likelihood(P, group, parts, P.grid.p + d) if P.relative else 0.0
     most = min(most, weight * craft_tilt_most(&P.tilt[d], P.count_weight, cells.sums)) - shared
     if most - P.price[P.grid.p + d] >= -doubtful:
-        most = (known_tilt(P, d, cells.sums, &cells.theta) if alone and P.shared is not None else
-                weight * craft_tilt_fit(&P.tilt[d], P.count_weight, cells.sums, &cells.theta)) - shared
+        most = weight * craft_tilt_fit(&P.tilt[d], P.count_weight, cells.sums, CRAFT_TILT_RANKED,
+                                       &cells.theta) - shared
     parts.gain[P.grid.p + d] = most
 
 

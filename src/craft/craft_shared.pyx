@@ -22,7 +22,7 @@ from craftc._kernels.moments cimport Grid
 
 
 cdef enum:
-    MOST_FITS = 262144
+    MOST_FITS = 262144      # of all columns together
 
 
 cdef class Fits:
@@ -38,10 +38,10 @@ cdef class Fits:
 
     def __cinit__(self, Grid grid not None, Py_ssize_t room):
         check(room >= 0, "room")
-        self.room, self.n_fits, self.n_choices = room, MOST_FITS, 0
-        while self.n_fits > 64 and self.n_fits > 16 * room * max(grid.q, 1):
-            self.n_fits //= 2
-        self.fits = np.zeros(self.n_fits * sizeof(fit_t) // sizeof(int64_t), np.int64)
+        cdef Py_ssize_t q = max(grid.q, 1)
+        self.room, self.n_choices = room, 0
+        self.n_of_column = max(min(16 * room, MOST_FITS // q), 1)
+        self.fits = np.zeros(q * self.n_of_column * sizeof(fit_t) // sizeof(int64_t), np.int64)
         self.pools = np.zeros((1 << POOL_BITS) * sizeof(pool_t) // sizeof(int64_t), np.int64)
         self.nets = np.empty(max((1 << POOL_BITS) * min(room, WORD), room, 1))
         cdef int64_t[::1] fits = self.fits, pools = self.pools
@@ -195,10 +195,28 @@ cdef class Tilts:
                 if np.isfinite(phase[start]):
                     column[d].phase, self.periodic = &room[3, at], True
                 at += n
+        tilted_columns = np.flatnonzero(padded)
+        if len(tilted_columns):
+            squares = _squares(*self.room[:3], np.array(padded)[tilted_columns])
+            for i, d in enumerate(tilted_columns):
+                if column[d].phase == NULL:
+                    column[d].skew, column[d].spread = squares[0, i], squares[1, i]
         self.column = column
 
     def __reduce__(self):
         return Tilts, (self.grid, self.tilted, self.frequency, self.statistics, self.phase, self.weight)
+
+
+def _squares(b: Floats, s1: Floats, s2: Floats, widths: Positions) -> Floats:
+    """(2, columns) E s1^3, and the scale of s2, of columns with these numbers of levels; zeros where s2 is not
+    what s1^2 adds to s1.
+    """
+    start = np.cumsum(widths) - widths
+    skew = np.add.reduceat(b * s1**3, start)
+    rest = s1 * s1 - np.repeat(skew, widths) * s1 - 1.0
+    spread = np.add.reduceat(b * rest * s2, start)
+    apart = np.maximum.reduceat(b * np.abs(rest - np.repeat(spread, widths) * s2), start)
+    return np.where((apart < 1e-6) & (spread > 1e-6), [skew, spread], 0.0)
 
 
 cdef double fit_tilt(
@@ -206,7 +224,7 @@ cdef double fit_tilt(
 ) noexcept nogil:
     """Sums and tilt of counted cells; returns their gain over the whole table's distribution."""
     cells.sums = craft_tilt_sums(tilt, counts, n_levels)
-    return craft_tilt_fit(tilt, count_weight, cells.sums, &cells.theta)
+    return craft_tilt_fit(tilt, count_weight, cells.sums, CRAFT_TILT_NEAR, &cells.theta)
 
 
 cdef void tilt_log_ratios(
