@@ -104,8 +104,13 @@ cdef double price_of(Pricing P, int selection, const int64_t *group, parts_t par
 cdef void select_priced(Pricing P, parts_t parts, uint8_t *mask) noexcept nogil
 
 
-cdef double ranked_price_of(Pricing P, const int64_t *group, parts_t parts, uint8_t *mask,
-                            bint alone) noexcept nogil
+cdef void fit_over_table(Pricing P, const int64_t *group, parts_t parts, bint alone) noexcept nogil
+
+
+cdef double price_of_side(
+    Pricing P, const int64_t *side, parts_t parts, const parts_t whole, const parts_t *other, uint8_t *mask,
+    bint alone,
+) noexcept nogil
 
 
 cdef double price_of_union(

@@ -28,10 +28,15 @@ cdef extern from "craft/_craft_tilt.h" nogil:
     double CRAFT_TILT_NEAR, CRAFT_TILT_RANKED
     double craft_tilt_fit(const craft_tilt *t, double count_weight, craft_sums cells, double near,
                           craft_theta *theta)
+    bint craft_is_normal(const craft_tilt *t)
+    double craft_normal_gain(const craft_tilt *t, double count_weight, craft_sums cells)
+    double craft_normal_likelihood(const craft_tilt *t, double count_weight, craft_sums cells,
+                                   craft_sums group)
     double craft_tilt_most(const craft_tilt *t, double count_weight, craft_sums cells)
     double craft_tilt_likelihood(double count_weight, craft_sums cells, craft_theta theta)
     craft_sums craft_tilt_sums(const craft_tilt *t, const int64_t *counts, Py_ssize_t n_levels)
     craft_sums craft_joined_sums(craft_sums one, craft_sums two)
+    craft_sums craft_left_sums(craft_sums group, craft_sums cells)
 
 cdef struct tilted_t:           # cells of one tilted column
     craft_sums sums

@@ -16,8 +16,9 @@
 #define CRAFT_TILT_STEPS 60     /* of Newton's method; 4 to 8 suffice but for extreme cells */
 #define CRAFT_TILT_NEAR 1e-10   /* squared Newton decrement at which one more step is exact to rounding */
 #define CRAFT_TILT_RANKED 1e-4  /* and at which its gain is known to about 1e-6 nats a row */
-#define CRAFT_TILT_CLOSE 0.2    /* squared decrement from which Newton's steps are as good as straight to the end */
-#define CRAFT_TILT_NARROW 1e-6  /* variance below which no tilt is close to that of a normal density */
+#define CRAFT_TILT_CLOSE 0.2    /* squared decrement from which whole steps converge at once */
+#define CRAFT_TILT_NARROW 1e-6  /* least variance of a normal density */
+#define CRAFT_TILT_FEW 16       /* levels up to which a fit costs little */
 #define CRAFT_TILT_RISE 0.1     /* share of the squared decrement by which a whole step must raise it */
 #define CRAFT_TILT_FLATTER 3e-4 /* share of the curvature along a whole step that must be left after it */
 
@@ -74,7 +75,7 @@ static inline double craft_tilt_length(const craft_tilt *t, double d1, double d2
     return reach > 1e-6 ? log(1.0 + reach) / reach : 1.0;
 }
 
-/* Newton's step (d1, d2) from a tilt towards the one whose mean of (s1, s2) is (m1, m2), and the mean of d . s;
+/* Newton's step d from a tilt towards the one whose mean of (s1, s2) is (m1, m2), and the mean of d . s;
  * returns the squared decrement, 0 where there is no step. */
 static inline double craft_tilt_step(const craft_tilted *at, double m1, double m2, double *d1, double *d2,
                                      double *mean)
@@ -88,11 +89,10 @@ static inline double craft_tilt_step(const craft_tilted *at, double m1, double m
 }
 
 /* The tilt whose mean of (s1, s2) is (m1, m2), inside the convex hull of the levels; returns its relative
- * entropy over b, theta . m - A(theta) >= 0. Newton's method on this concave function: from the tilt that makes
- * a normal density of another one, if that is close, and otherwise from 0. A step is shortened where it would
- * not raise the function enough, or would lead where it is almost straight: there the tilt is a single level,
- * and the next step could be of any length. The last step is the first one of a squared decrement below `near`.
- */
+ * entropy over b, theta . m - A(theta) >= 0. Newton's method on this concave function: from the theta of a
+ * normal b, if that is close, and otherwise from 0. A step is shortened where it would not raise the function
+ * enough, or would lead where it is almost straight: there the tilt is a single level, and the next step could
+ * be of any length. The last step is the first one of a squared decrement below `near`. */
 static inline double craft_tilt_climb(const craft_tilt *t, double m1, double m2, double near,
                                       craft_theta *theta)
 {
@@ -189,6 +189,37 @@ static inline double craft_tilt_most(const craft_tilt *t, double count_weight, c
     return square < 0.5 ? shares + rest * square : INFINITY;
 }
 
+/* Whether differences of gains are close to those of normal densities: s1 and s2 are a score and its square,
+ * the levels are many, and none has a share of its own. */
+static inline int craft_is_normal(const craft_tilt *t)
+{
+    return t->spread > 0.0 && t->n > CRAFT_TILT_FEW && t->atom < 0;
+}
+
+/* The gain of cells and of one row of prior if b were the standard normal density: the relative entropy over
+ * it of the normal density with their mean and variance. */
+static inline double craft_normal_gain(const craft_tilt *t, double count_weight, craft_sums cells)
+{
+    const double total = count_weight * cells.weight + 1.0;
+    const double m1 = count_weight * cells.first / total, m2 = count_weight * cells.second / total;
+    const double square = t->spread * m2 + t->skew * m1 + 1.0, variance = square - m1 * m1;
+    return 0.5 * total * (square - 1.0 - log(variance > CRAFT_TILT_NARROW ? variance : CRAFT_TILT_NARROW));
+}
+
+/* The log likelihood of cells under that density of a group, over the standard normal one. */
+static inline double craft_normal_likelihood(const craft_tilt *t, double count_weight, craft_sums cells,
+                                             craft_sums group)
+{
+    const double total = count_weight * group.weight + 1.0, n = count_weight * cells.weight;
+    const double mean = count_weight * group.first / total, sum = count_weight * cells.first;
+    const double square =
+        count_weight * (t->spread * group.second + t->skew * group.first + group.weight) + 1.0;
+    const double own = count_weight * (t->spread * cells.second + t->skew * cells.first + cells.weight);
+    double variance = square / total - mean * mean;
+    variance = variance > CRAFT_TILT_NARROW ? variance : CRAFT_TILT_NARROW;
+    return 0.5 * (own - n * log(variance) - (own - 2.0 * mean * sum + n * mean * mean) / variance);
+}
+
 /* log likelihood of cells under a tilt, over the distribution of the whole table */
 static inline double craft_tilt_likelihood(double count_weight, craft_sums cells, craft_theta theta)
 {
@@ -196,22 +227,42 @@ static inline double craft_tilt_likelihood(double count_weight, craft_sums cells
                            - cells.weight * theta.log_total);
 }
 
+/* Exact, because s1 and s2 are rounded: in any order, here by four levels at a time. */
 static inline craft_sums craft_tilt_sums(const craft_tilt *t, const int64_t *counts, ptrdiff_t n_levels)
 {
-    craft_sums cells = {0.0, 0.0, 0.0, t->atom >= 0 ? (double)counts[t->atom] : 0.0};
+    craft_sums cells;
+    double first[4] = {0.0, 0.0, 0.0, 0.0}, second[4] = {0.0, 0.0, 0.0, 0.0};
     int64_t seen = 0;
-    for (ptrdiff_t l = 0; l < n_levels; l++) {
-        if (counts[l]) {
-            cells.first += (double)counts[l] * t->s1[l];
-            cells.second += (double)counts[l] * t->s2[l];
-            seen += counts[l];
+    ptrdiff_t l = 0;
+    for (; l + 4 <= n_levels; l += 4)
+        for (int i = 0; i < 4; i++) {
+            first[i] += (double)counts[l + i] * t->s1[l + i];
+            second[i] += (double)counts[l + i] * t->s2[l + i];
+            seen += counts[l + i];
         }
+    for (; l < n_levels; l++) {
+        first[0] += (double)counts[l] * t->s1[l];
+        second[0] += (double)counts[l] * t->s2[l];
+        seen += counts[l];
     }
+    cells.first = (first[0] + first[1]) + (first[2] + first[3]);
+    cells.second = (second[0] + second[1]) + (second[2] + second[3]);
     cells.weight = (double)seen;
+    cells.atom = t->atom >= 0 ? (double)counts[t->atom] : 0.0;
     return cells;
 }
 
-/* cells of two groups together; exact, because s1 and s2 are rounded */
+/* cells of a group without some of them; exact, because s1 and s2 are rounded */
+static inline craft_sums craft_left_sums(craft_sums group, craft_sums cells)
+{
+    group.weight -= cells.weight;
+    group.first -= cells.first;
+    group.second -= cells.second;
+    group.atom -= cells.atom;
+    return group;
+}
+
+/* cells of two groups together; exact, too */
 static inline craft_sums craft_joined_sums(craft_sums one, craft_sums two)
 {
     one.weight += two.weight;

@@ -9,10 +9,10 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcmp, memcpy, memmove
 
 from craftc._kernels._common cimport check, check_threads, omp_get_thread_num
-from craftc._kernels.craft_masks cimport CONTINUE, KEEP, price_masks
+from craftc._kernels.craft_masks cimport CONTINUE, KEEP, add_cells, price_masks
 from craftc._kernels.craft_pooled cimport check_room, share_cells, share_rest
 from craftc._kernels.craft_price cimport (
-    PRICED, Pricing, check_selection, fit_group, parts_in, parts_length, price_of_union,
+    PRICED, Pricing, check_selection, fit_over_table, parts_in, parts_length, price_of_union,
 )
 from craftc._kernels.moments cimport moments_merge
 
@@ -55,11 +55,8 @@ cdef void _fit_all(
 ) noexcept nogil:
     """Parameters and gains of the first K groups over the whole table."""
     cdef Py_ssize_t k
-    cdef bint relative = P.relative
-    P.relative = False
     for k in range(K):
-        fit_group(P, &groups[k, 0], parts_in(P, &fits[k, 0]), True)
-    P.relative = relative
+        fit_over_table(P, &groups[k, 0], parts_in(P, &fits[k, 0]), True)
 
 
 cdef void deltas_between(
@@ -98,8 +95,17 @@ cdef inline double _delta(
     const int64_t[:, ::1] groups, const double[::1] cost, Pricing P, Py_ssize_t i, Py_ssize_t j,
     int64_t *union, double[:, ::1] fits, double *work, uint8_t *mask, bint alone,
 ) noexcept nogil:
-    memcpy(union, &groups[i, 0], P.grid.width * sizeof(int64_t))
-    moments_merge(union, &groups[j, 0], 1, P.grid.first_numeric, P.grid.width)
+    cdef Py_ssize_t d, start
+    if P.grid.p == 0:       # what is not read is left out: the cells of tilted columns, whose sums are known
+        union[0] = groups[i, 0] + groups[j, 0]
+        for d in range(P.grid.q):
+            start = 1 + P.grid.level_start_[d]
+            if P.tilt[d].n == 0:
+                memcpy(union + start, &groups[i, start], P.n_levels[d] * sizeof(int64_t))
+                add_cells(P, P.grid.p + d, union + start, &groups[j, start], 1)
+    else:
+        memcpy(union, &groups[i, 0], P.grid.width * sizeof(int64_t))
+        moments_merge(union, &groups[j, 0], 1, P.grid.first_numeric, P.grid.width)
     return price_of_union(P, union, parts_in(P, work), parts_in(P, &fits[i, 0]), parts_in(P, &fits[j, 0]),
                           mask, alone) - cost[i] - cost[j]
 
@@ -205,8 +211,7 @@ cdef void _fit_merge(
         memcpy(&space.groups_[at, k, 0], &groups[k + (k >= j), 0], width)
         memcpy(&space.work[k, 0], &space.fits[k + (k >= j), 0], parts)
     moments_merge(&space.groups_[at, i, 0], &groups[j, 0], 1, P.grid.first_numeric, P.grid.width)
-    P.relative = False
-    fit_group(P, &space.groups_[at, i, 0], parts_in(P, &space.work[i, 0]), True)
+    fit_over_table(P, &space.groups_[at, i, 0], parts_in(P, &space.work[i, 0]), True)
 
 
 cdef double _price_merge(
@@ -427,9 +432,8 @@ cdef double _try_split(
     memcpy(&trial[k, 0], &halves[0, 0], P.grid.width * sizeof(int64_t))
     memcpy(&trial[K, 0], &halves[1, 0], P.grid.width * sizeof(int64_t))
     memcpy(&space.work[0, 0], &space.fits[k, 0], parts)
-    P.relative = False
-    fit_group(P, &trial[k, 0], parts_in(P, &space.fits[k, 0]), True)
-    fit_group(P, &trial[K, 0], parts_in(P, &space.fits[K, 0]), True)
+    fit_over_table(P, &trial[k, 0], parts_in(P, &space.fits[k, 0]), True)
+    fit_over_table(P, &trial[K, 0], parts_in(P, &space.fits[K, 0]), True)
     for at in range(2):
         memcpy(&space.mask_[at, 0, 0], &mask[0, 0], K * P.D)
         memcpy(&space.mask_[at, k, 0], &selected[0, 0] if at == 0 else &mask[k, 0], P.D)

@@ -26,7 +26,9 @@ from craftc._kernels.craft_price cimport (
     FIXED, FREE, GIVEN, POOLED, PRICED, SOFT, THRESHOLD, Pricing, parts_t, ranked_t,
 )
 from craftc._kernels.craft_shared cimport (
-    CRAFT_TILT_NEAR, CRAFT_TILT_RANKED, FEW_SHARES, Tilts, categorical_likelihood, craft_joined_sums, craft_no_tilt, craft_sums, craft_theta,
+    CRAFT_TILT_NEAR, CRAFT_TILT_RANKED, FEW_SHARES, Tilts, categorical_likelihood, craft_is_normal,
+    craft_joined_sums, craft_left_sums, craft_no_tilt, craft_normal_gain, craft_normal_likelihood, craft_sums,
+    craft_theta,
     craft_tilt_fit, craft_tilt_likelihood, craft_tilt_most, craft_tilt_sums, fit_t, fit_tilt, tilted_t,
 )
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, moments_mean
@@ -363,19 +365,51 @@ cdef void fit_group(Pricing P, const int64_t *group, parts_t parts, bint alone=F
                 parts.gain[d] -= shared_likelihood(P, group, parts, d)
 
 
-cdef double ranked_price_of(
-    Pricing P, const int64_t *group, parts_t parts, uint8_t *mask, bint alone,
+cdef void fit_over_table(Pricing P, const int64_t *group, parts_t parts, bint alone) noexcept nogil:
+    """Parameters and gains of one group over the whole table."""
+    cdef bint relative = P.relative
+    P.relative = False
+    fit_group(P, group, parts, alone)
+    P.relative = relative
+
+
+cdef double price_of_side(
+    Pricing P, const int64_t *side, parts_t parts, const parts_t whole, const parts_t *other, uint8_t *mask,
+    bint alone,
 ) noexcept nogil:
-    """As `price_of` under the description-length price, to rank groups: a tilt that cannot pay is not fitted.
+    """As `price_of` under the description-length price, of a side of a divided group, to rank divisions.
+    `whole` are the parameters and gains of the group over the whole table, `other` those of the other side,
+    if that has been priced.
+
+    What a side gains by a tilt of its own over that of the group is what normal densities gain, where these
+    are close to it. Other tilts that cannot pay are not fitted.
     """
     cdef Py_ssize_t d
-    _fit_numeric(P, group, parts)
+    cdef tilted_t *cells
+    cdef double gain
+    _fit_numeric(P, side, parts)
     for d in range(P.grid.q):
         if P.tilt[d].n:
-            parts.tilted[d].sums = craft_tilt_sums(&P.tilt[d], group + 1 + P.grid.level_start_[d],
-                                                   P.n_levels[d])
-        _gain_that_may_pay(P, group, d, parts, INFINITY, alone)
-    return existence_cost(P, group) + _choose(P, PRICED, group, parts, mask)
+            cells = &parts.tilted[d]
+            cells.sums = (craft_left_sums(whole.tilted[d].sums, other.tilted[d].sums) if other != NULL else
+                          craft_tilt_sums(&P.tilt[d], side + 1 + P.grid.level_start_[d], P.n_levels[d]))
+            if P.usable[P.grid.p + d] and craft_is_normal(&P.tilt[d]):
+                gain = craft_tilt_likelihood(P.count_weight, cells.sums, whole.tilted[d].theta)
+                gain += craft_normal_gain(&P.tilt[d], P.count_weight, cells.sums)
+                gain -= craft_normal_likelihood(&P.tilt[d], P.count_weight, cells.sums, whole.tilted[d].sums)
+                _set_gain(P, side, d, parts, P.tilts.weight_[d] * gain)
+                continue
+        _gain_that_may_pay(P, side, d, parts, INFINITY, alone)
+    return existence_cost(P, side) + _choose(P, PRICED, side, parts, mask)
+
+
+cdef inline void _set_gain(
+    Pricing P, const int64_t *group, Py_ssize_t d, parts_t parts, double gain,
+) noexcept nogil:
+    """Gain of column d of levels, over the whole table or the shared distribution."""
+    parts.gain[P.grid.p + d] = max(gain, 0.0)
+    if P.relative:
+        parts.gain[P.grid.p + d] -= shared_likelihood(P, group, parts, P.grid.p + d)
 
 
 cdef double price_of_union(
@@ -383,16 +417,24 @@ cdef double price_of_union(
     bint alone,
 ) noexcept nogil:
     """The same of the union of two groups; `one` and `two` are their parameters and gains over the whole
-    table.
+    table. What the two lose by one tilt is what normal densities lose, where these are close to it.
 
-    Without the priors, the gain of a union is at most the sum of the two. It has one prior where they have
-    one each: hence twice the gains.
+    Other columns: without the priors, the gain of a union is at most the sum of the two. It has one prior
+    where they have one each: hence twice the gains.
     """
     cdef Py_ssize_t d
+    cdef double gain
     _fit_numeric(P, union, parts)
     for d in range(P.grid.q):
         if P.tilt[d].n:
             parts.tilted[d].sums = craft_joined_sums(one.tilted[d].sums, two.tilted[d].sums)
+            if P.usable[P.grid.p + d] and craft_is_normal(&P.tilt[d]):
+                gain = craft_normal_gain(&P.tilt[d], P.count_weight, parts.tilted[d].sums)
+                gain -= craft_normal_gain(&P.tilt[d], P.count_weight, one.tilted[d].sums)
+                gain -= craft_normal_gain(&P.tilt[d], P.count_weight, two.tilted[d].sums)
+                gain *= P.tilts.weight_[d]
+                _set_gain(P, union, d, parts, gain + one.gain[P.grid.p + d] + two.gain[P.grid.p + d])
+                continue
         _gain_that_may_pay(P, union, d, parts, 2.0 * (one.gain[P.grid.p + d] + two.gain[P.grid.p + d]), alone)
     return existence_cost(P, union) + _choose(P, PRICED, union, parts, mask)
 

@@ -208,8 +208,8 @@ cdef class Tilts:
 
 
 def _squares(b: Floats, s1: Floats, s2: Floats, widths: Positions) -> Floats:
-    """(2, columns) E s1^3, and the scale of s2, of columns with these numbers of levels; zeros where s2 is not
-    what s1^2 adds to s1.
+    """(2, columns) E s1^3, and the scale of s2, of columns with these numbers of levels; zeros where s2 is
+    not what s1^2 adds to s1.
     """
     start = np.cumsum(widths) - widths
     skew = np.add.reduceat(b * s1**3, start)

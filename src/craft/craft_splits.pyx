@@ -15,7 +15,8 @@ from craftc._kernels._common cimport (
 from craftc._kernels.craft_passes cimport run_passes
 from craftc._kernels.craft_passes import pass_scratch_size, slab_size
 from craftc._kernels.craft_price cimport (
-    FREE, PRICED, Pricing, check_selection, parts_in, parts_length, price_all, ranked_price_of,
+    FREE, PRICED, Pricing, check_selection, fit_over_table, parts_in, parts_length, parts_t, price_all,
+    price_of_side,
 )
 from craftc._kernels.craft_shared cimport craft_sums, craft_tilt, craft_tilt_sums
 from craftc._kernels.moments cimport (
@@ -368,7 +369,7 @@ def split_scores(
     double[::1] score not None,             # OUT (C,) cost(side) + cost(rest) - cost, +inf where a side is
                                             # empty
     int64_t[:, ::1] rest not None,          # WORK (n_threads, width)
-    double[:, ::1] work not None,           # WORK (n_threads, parts_size)
+    double[:, ::1] work not None,           # WORK (1 + 2 * n_threads, parts_size)
     uint8_t[:, ::1] mask not None,          # WORK (n_threads, D)
     int n_threads,
 ):
@@ -378,32 +379,39 @@ def split_scores(
     check(sides.shape[1] == pricing.grid.width, "sides")
     check(score.shape[0] == sides.shape[0], "score")
     check(rest.shape[0] >= n_threads and rest.shape[1] >= pricing.grid.width, "rest")
-    check(work.shape[0] >= n_threads and work.shape[1] >= parts_length(pricing), "work")
+    check(work.shape[0] > 2 * n_threads and work.shape[1] >= parts_length(pricing), "work")
     check_selection(pricing, PRICED)
     check(mask.shape[0] >= n_threads and mask.shape[1] >= (pricing.grid.p + pricing.grid.q), "mask")
     cdef Py_ssize_t c
+    fit_over_table(pricing, &group[0], parts_in(pricing, &work[0, 0]), False)
     if n_threads == 1:
         with nogil:
             for c in range(sides.shape[0]):
-                _split_score(group, cost, &sides[c, 0], pricing, &score[c], &rest[0, 0], &work[0, 0],
-                             &mask[0, 0], False)
+                _split_score(group, cost, &sides[c, 0], pricing, &score[c], &rest[0, 0], work, 0, &mask[0, 0],
+                             False)
         return
     for c in prange(sides.shape[0], nogil=True, schedule="dynamic", num_threads=n_threads):
-        _split_score(group, cost, &sides[c, 0], pricing, &score[c], &rest[omp_get_thread_num(), 0],
-                     &work[omp_get_thread_num(), 0], &mask[omp_get_thread_num(), 0], False)
+        _split_score(group, cost, &sides[c, 0], pricing, &score[c], &rest[omp_get_thread_num(), 0], work,
+                     omp_get_thread_num(), &mask[omp_get_thread_num(), 0], False)
 
 
 cdef void _split_score(
     const int64_t[::1] group, double cost, const int64_t *side, Pricing P, double *score, int64_t *rest,
-    double *work, uint8_t *mask, bint alone,
+    double[:, ::1] work, int thread, uint8_t *mask, bint alone,
 ) noexcept nogil:
+    """Score of one candidate; the first row of `work` has the parts of the group, followed by two for every
+    thread.
+    """
+    cdef parts_t whole = parts_in(P, &work[0, 0])
+    cdef parts_t leaving = parts_in(P, &work[1 + 2 * thread, 0])
+    cdef parts_t staying = parts_in(P, &work[2 + 2 * thread, 0])
     score[0] = INFINITY
     if side[0] == 0 or side[0] == group[0]:
         return
     memcpy(rest, &group[0], P.grid.width * sizeof(int64_t))
     moments_merge(rest, side, -1, P.grid.first_numeric, P.grid.width)
-    score[0] = ranked_price_of(P, side, parts_in(P, work), mask, alone) - cost
-    score[0] += ranked_price_of(P, rest, parts_in(P, work), mask, alone)
+    score[0] = price_of_side(P, side, leaving, whole, NULL, mask, alone) - cost
+    score[0] += price_of_side(P, rest, staying, whole, &leaving, mask, alone)
 
 
 cdef enum:
@@ -421,7 +429,7 @@ def local_splits(
     Py_ssize_t max_passes,
     double[::1] slab not None,              # WORK  as in `passes`, for two clusters and one thread
     double[:, ::1] scratch not None,        # WORK
-    double[:, ::1] work not None,           # WORK  (2, parts_size)
+    double[:, ::1] work not None,           # WORK  (3, parts_size)
     double[::1] path not None,              # WORK  (max_passes + 1,)
     int32_t[:, ::1] sides not None,         # OUT   (most <= 3, m) 1 for the rows that leave
     int64_t[:, :, ::1] groups not None,     # OUT   (most, 2, width) what stays, what leaves
@@ -444,7 +452,7 @@ def local_splits(
     check(costs.shape[0] == most and costs.shape[1] == 2, "costs")
     check(group.shape[0] == grid.width, "group")
     check(0 <= max_passes < path.shape[0], "max_passes")
-    check(work.shape[0] >= 2 and work.shape[1] >= parts_length(P), "work")
+    check(work.shape[0] >= 3 and work.shape[1] >= parts_length(P), "work")
     check(slab.shape[0] >= slab_size(P, 2), "slab")
     check(scratch.shape[0] > 0 and scratch.shape[1] >= pass_scratch_size(P, 2), "scratch")
     check_selection(P, PRICED)
@@ -462,8 +470,9 @@ def local_splits(
     cdef bint converged = False
     with nogil:
         _split_rows(&table, rows, P, level_slot, -1, leaving, &levels[0], 0, m)
+        fit_over_table(P, &group[0], parts_in(P, &work[0, 0]), True)
         for c in range(n):
-            _split_score(group, cost, &leaving[c, 0], P, &score[c], &groups[0, 0, 0], &work[0, 0],
+            _split_score(group, cost, &leaving[c, 0], P, &score[c], &groups[0, 0, 0], work, 0,
                          &mask[0, 0, 0], True)
         promising = _lowest(score, leaving, best, most)
         for i in range(promising):

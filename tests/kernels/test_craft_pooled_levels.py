@@ -11,6 +11,7 @@ import pytest
 
 from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
+from craftc._kernels import craft_splits as splits_kernel
 from craftc.craft.background import one_point_costs, pricing_of
 from craftc.craft.clusters import Clusters
 from craftc.craft.rows import Candidates
@@ -19,7 +20,7 @@ from craftc.craft.search import FitConfig
 from craftc.craft.search.merges import MergeSplitSearch
 from tests.kernels.test_craft_pooled import best_merge
 from tests.level_cases import POOLED, Case, mixed_case, mixed_columns, random_labels
-from tests.reference import automatic, pooled
+from tests.reference import automatic, forms, pooled
 
 
 def usable_mask(case, mask):
@@ -154,11 +155,11 @@ def test_probabilities_of_levels(seed):
 # ----------------------------------------------------------------------------------------
 
 
-def relative_costs(t, stats, mask, groups):
+def relative_costs(t, stats, mask, groups, gain=None):
     """Gains of groups over the distributions that clusters with these sums and masks share, and the function
-    from masks of the groups to their costs.
+    from masks of the groups to their costs. `gain`: gains (n, D) over the table, by which groups are ranked.
     """
-    gain = pooled.gains(t, groups)
+    gain = pooled.gains(t, groups) if gain is None else gain.copy()
     for d in range(t.D):
         sums = pooled.column_sums(t, stats, d)
         pool = pooled.fit(t, d, sums[~mask[:, d]].sum(axis=0))
@@ -171,10 +172,15 @@ def search_of(case, seed=0):
     return MergeSplitSearch(FitConfig(rows, case.weight, case.background, POOLED, 20, seed, 1), 1)
 
 
+def ranked_columns(t):
+    """The columns whose gains are those of normal densities where merges and splits are ranked."""
+    return [d for d, form in enumerate(t.forms) if isinstance(form, forms.Tilt) and form.is_ranked]
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("seed", range(12))
 def test_merge_deltas(seed, weighted):
-    """Change of J by each merge if the shared distributions stayed."""
+    """Change of J by each merge if the shared distributions stayed, and densities were normal."""
     found = mixed_case(seed, K=6, weighted=weighted, n=120)
     case, labels = found.case, found.labels
     search = search_of(case)
@@ -189,7 +195,12 @@ def test_merge_deltas(seed, weighted):
     for i in range(part.K):
         assert np.isinf(deltas[i, : i + 1]).all()
         for j in range(i + 1, part.K):
-            gain, of_mask = relative_costs(t, stats, mask, stats[[i]] + stats[[j]])
+            union, apart = stats[[i]] + stats[[j]], pooled.gains(t, stats)
+            gain = pooled.gains(t, union)
+            for d in ranked_columns(t):
+                normal = t.forms[d].normal_gains(pooled.column_sums(t, np.vstack([union, stats[[i, j]]]), d))
+                gain[0, d] = max(apart[i, d] + apart[j, d] + normal[0] - normal[1] - normal[2], 0.0)
+            gain, of_mask = relative_costs(t, stats, mask, union, gain)
             best = of_mask(automatic.priced_mask(gain, t.parameters, t.N))[0]
             np.testing.assert_allclose(deltas[i, j], best - own[i] - own[j], rtol=1e-6, atol=1e-4)
 
@@ -266,6 +277,44 @@ def test_split_candidates(seed, weighted):
             for d, moved in pooled.split_candidates(t, labels[t.rows], k)
         ]
         assert sorted(own) == sorted(expected)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_split_scores(seed, weighted):
+    """Change of J by each split if the shared distributions stayed, and densities were normal."""
+    found = mixed_case(seed, K=3, weighted=weighted, n=150)
+    case, labels = found.case, found.labels
+    search = search_of(case)
+    part, t = search.partition(labels.astype(np.int32)), case.problem()
+    pooled_kernel.use_shared(search.pricing, part.shared)
+    stats, mask = case.sums(t, part.labels), usable_mask(case, part.mask[: part.K])
+    for k in range(part.K):
+        moved = [
+            np.isin(case.encoded.codes[:, column], leaving) & (part.labels == k)
+            for column, leaving in candidates_of(case, part.groups[k])
+        ]
+        if not moved:
+            continue
+        sides = np.array([case.moments(leaves.astype(int)).groups[1] for leaves in moved])
+        score, parts = np.empty(len(sides)), price_kernel.parts_size(search.pricing)
+        rest, used = np.empty((1, sides.shape[1]), np.int64), np.empty((1, search.pricing.D), np.uint8)
+        splits_kernel.split_scores(
+            part.groups[k], part.cost[k], sides, search.pricing, score, rest, np.empty((3, parts)), used, 1
+        )
+        for leaves, found_score in zip(moved, score, strict=True):
+            of_side = case.sums(t, np.where(leaves, 1, 0))[1]
+            two = np.stack([of_side, stats[k] - of_side])
+            gain = pooled.gains(t, two)
+            for d in ranked_columns(t):
+                form, group = t.forms[d], pooled.column_sums(t, stats[[k]], d)[0]
+                own = pooled.column_sums(t, two, d)
+                ratio = form.log_likelihood(own, form.fit(group)) - form.normal_likelihood(own, group)
+                gain[:, d] = np.maximum(ratio + form.normal_gains(own), 0.0)
+            gain, of_mask = relative_costs(t, stats, mask, two, gain)
+            own_masks = np.vstack([automatic.priced_mask(gain[[s]], t.parameters, t.N) for s in range(2)])
+            expected = of_mask(own_masks).sum() - part.cost[k]
+            np.testing.assert_allclose(found_score, expected, rtol=1e-6, atol=2e-4)
 
 
 def test_split_candidates_of_every_kind():

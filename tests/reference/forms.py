@@ -20,11 +20,13 @@ from __future__ import annotations
 from math import log
 
 import numpy as np
+from scipy.stats import norm
 
 from tests.reference import levels
 
 ABOVE = 1e-9  # a score this little above the middle of a cluster is not above it
 FREQUENT_LEVELS = 3  # that are split from the rest of a cluster
+FEW_LEVELS = 16  # up to which gains are not ranked by those of normal densities
 
 
 class Normal:
@@ -148,6 +150,32 @@ class Tilt(Levels):
             made = levels.log_ratios(self.s, *levels.fit(self.b, self.s, counts[new]))
             self.known.update(zip([names[k] for k in new], made, strict=True))
         return np.array([self.known[name] for name in names]).reshape(counts.shape)
+
+    @property
+    def is_ranked(self):
+        """Whether merges and splits are ranked by the gains of normal densities: many levels, without an
+        atom, whose second statistic is a square of the first one.
+        """
+        if self.s.shape[1] != 2 or len(self.b) <= FEW_LEVELS:
+            return False
+        z, second = self.s[self.b > 0.0].T
+        return np.polynomial.Polynomial.fit(z, second, 2, full=True)[1][0].sum() < 1e-8
+
+    def normals(self, sums):
+        """Cells and prior row, mean and mean square of z (K,) of groups, shrunk to the table by its row."""
+        z, total = self.s[:, 0], sums.sum(axis=1) + 1.0
+        return total, sums @ z / total, (sums @ z**2 + 1.0) / total
+
+    def normal_gains(self, sums):
+        """Divergences (K,) of the groups' normal densities from that of the table."""
+        total, mean, square = self.normals(sums)
+        return 0.5 * total * (square - 1.0 - np.log(square - mean**2))
+
+    def normal_likelihood(self, sums, group):
+        """Log-likelihoods (K,) of cells under the normal density of a group, over the table's."""
+        _, (mean,), (square,) = self.normals(group[None])
+        variance, z = square - mean**2, self.s[:, 0]
+        return sums @ norm.logpdf(z, mean, np.sqrt(variance)) - sums @ norm.logpdf(z)
 
     def leaving(self, counts):
         """The scores above the mean of the group and, if there are cells at an atom, those below and the

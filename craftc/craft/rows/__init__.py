@@ -52,7 +52,7 @@ class PassSpace:
     slab: Floats  # cost tables of `capacity` clusters
     scratch: Floats  # (n_threads, ...)
     partial: Integers  # (n_threads, capacity, width); empty for one thread
-    work: Floats  # (max(capacity, n_threads), ...) prices of clusters
+    work: Floats  # (max(capacity, 1 + 2 * n_threads), ...) prices of clusters
 
 
 @dataclass(slots=True)

@@ -37,7 +37,6 @@ from craftc.craft.search.starts import (
 
 _FEW_CLUSTERS = 8  # of every second random start
 _CROSSED_AGAIN = 1 << 17  # cells up to which the starts are crossed until J stops falling
-_CROSSED = 100
 _FORCED_PASSES = 100  # passes after which half of the forced merges is assumed done
 MANY_CLUSTERS = 10  # from 10 clusters on, count those left at four times the price
 
@@ -260,7 +259,7 @@ def best_of_starts(
         meter.begin("crossing", len(ends))
         while improved:
             before = best.objective
-            for part in sorted(ends, key=attrgetter("objective"))[:_CROSSED]:
+            for part in sorted(ends, key=attrgetter("objective")):
                 if part.objective > best.objective + 1e-9:
                     best = crossed(search, best, part)
                     meter.part_done(0, best.K, constant + best.objective)

@@ -98,7 +98,7 @@ class MergeSplitSearch(Generic[L, S]):
             aligned((passes_kernel.slab_size(self.pricing, self.capacity),)),
             aligned((n_threads, passes_kernel.pass_scratch_size(self.pricing, self.capacity))),
             np.zeros((*shape, width), np.int64),
-            np.empty((max(self.capacity, n_threads), price_kernel.parts_size(self.pricing))),
+            np.empty((max(self.capacity, 1 + 2 * n_threads), price_kernel.parts_size(self.pricing))),
         )
         self._merge_space, self._work = MergeSpace(self.pricing, self.capacity, n_threads), self._space.work
         self._finder = SplitFinder(config, self._space, self.pricing.D, n_threads)
