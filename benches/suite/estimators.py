@@ -132,6 +132,24 @@ class Wide:
         fit(self.X, n_init=1)
 
 
+class Dependent:
+    """Measurements that depend on each other, more columns than clusters can select one by one."""
+
+    params: Any = ([60, 150],)
+    param_names = ("columns",)
+
+    def setup(self, n_columns: int) -> None:
+        rng = np.random.default_rng(0)
+        group, K, n_factors = rng.integers(0, 5, 300), 5, 20
+        loadings = rng.normal(size=(n_factors, n_columns)) * (rng.random((n_factors, n_columns)) < 0.15)
+        centres = 1.5 * rng.normal(size=(K, n_factors)) * (rng.random((K, n_factors)) < 0.3)
+        factors = rng.normal(size=(len(group), n_factors)) + centres[group]
+        self.X = factors @ loadings + rng.normal(size=(len(group), n_columns))
+
+    def time_fit(self, *_: Any) -> None:
+        fit(self.X)
+
+
 class NewRows:
     """A fitted model meets rows."""
 
