@@ -171,7 +171,8 @@ def test_given_number_of_clusters(run):
         model = craftc.CRAFT(12, random_state=0).fit(as_the_command_reads(HEART).drop(columns="class"))
     steps = model.merge_path_
     words = [
-        f"{step.n_clusters} cost {abs(worse):.{1 if abs(worse) < 100 else 0}f} nats {'more' if worse >= 0 else 'less'}"
+        f"{step.n_clusters} cost {abs(worse):{'.1f' if abs(worse) < 100 else '.0f'}} nats"
+        f" {'more' if worse >= 0 else 'less'}"
         for step in steps[1:5]
         if (worse := step.objective - steps[0].objective) is not None
     ]
