@@ -4,7 +4,6 @@ the day.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ import numpy as np
 from craftc._common.messages import need_pandas, quoted
 from craftc._common.typing import Floats
 from craftc.reading.dates import month_of, weekday_of
+from craftc.reading.year_parts import season_of
 from craftc.table.dates import DAYS_OF_YEAR, parts_of, repeats
 
 if TYPE_CHECKING:
@@ -27,11 +27,6 @@ _PERIODS = {24.0: "hour", 7.0: "weekday", 12.0: "month"}  # of columns that are 
 _LOOKED_AT = 2000  # rows that are looked at first
 _RUNS = 2  # of the other column's values, that each value has at most on average
 _SEVERAL = 3  # months that occur in several years
-_SEASON = re.compile(
-    r"winter|spring|summer|autumn|fall|frühling|frühjahr|sommer|herbst|hiver|printemps|été|automne|invierno"
-    r"|primavera|verano|otoño|inverno|estate|autunno",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -103,7 +98,7 @@ def _n_values(part: _Part, column: pd.Series) -> int:
     be chance.
     """
     if part.once and not (
-        hasattr(column, "cat") and all(_SEASON.fullmatch(str(level)) for level in column.cat.categories)
+        hasattr(column, "cat") and all(season_of(str(level)) for level in column.cat.categories)
     ):
         return 0
     if len(np.unique(part.cells[~np.isnan(part.cells)])) <= _FEWEST_PARTS:

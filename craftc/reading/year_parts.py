@@ -111,7 +111,7 @@ def _when(name: str, column: pd.Series, kind: KindInput | None) -> _WhenInYear |
         ("month", 12.0, month_of),
         ("quarter", 4.0, _quarter),
         ("half of the year", 2.0, _half),
-        ("season", 4.0, _season),
+        ("season", 4.0, season_of),
     ):
         places = list(map(place, levels))
         if len(levels) > 1 and all(places):
@@ -144,7 +144,8 @@ def _when_by_name(name: str, numbers: Floats) -> _WhenInYear | None:
     return None
 
 
-def _season(level: str) -> int:
+def season_of(level: str) -> int:
+    """The number of a season, 1 for winter; 0 if this is none."""
     return _SEASONS.get(level.casefold(), 0)
 
 
