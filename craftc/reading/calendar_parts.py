@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from craftc._common.messages import need_pandas, quoted
+from craftc._common.messages import quoted
 from craftc._common.typing import Floats
 from craftc.reading.dates import month_of, weekday_of
 from craftc.reading.year_parts import season_of
@@ -27,6 +28,7 @@ _PERIODS = {24.0: "hour", 7.0: "weekday", 12.0: "month"}  # of columns that are 
 _LOOKED_AT = 2000  # rows that are looked at first
 _RUNS = 2  # of the other column's values, that each value has at most on average
 _SEVERAL = 3  # months that occur in several years
+_LAST_MONTH = 16.0  # more than the months of a year
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,13 @@ def parts_of_the_calendar(
     part itself, the column of the most values stays.
     """
     out: dict[str, str] = {}
+    numbers = cache(lambda name: as_numbers(columns[name]))
     for part in _parts(columns, kinds):
-        if part.of in out:
+        if part.of in out or len(np.unique(part.cells[~np.isnan(part.cells)])) <= _FEWEST_PARTS:
             continue
         others = (name for name in columns if name not in (part.of, *out))
-        found = {name: n for name in others if (n := _n_values(part, columns[name]))}
+        may_be = (name for name in others if not part.once or _names_seasons(columns[name]))
+        found = {name: n for name in may_be if (n := one_value_for_each(part.cells, numbers(name)))}
         finest = None if part.shown else max(found, key=found.__getitem__, default=None)
         for name in found:
             if name != finest and name not in kept:
@@ -85,25 +89,16 @@ def _parts_of_date(name: str, days: Floats) -> Iterator[_Part]:
     parts = parts_of(days)
     month = np.floor(parts["season"])
     year = np.floor(days / DAYS_OF_YEAR)
-    pairs = np.unique(np.column_stack([month, year])[~np.isnan(days)], axis=0)
-    once = bool(np.count_nonzero(np.unique(pairs[:, 0], return_counts=True)[1] > 1) < _SEVERAL)
+    pairs = np.unique((year * _LAST_MONTH + month)[~np.isnan(days)])
+    once = bool(np.count_nonzero(np.unique(pairs % _LAST_MONTH, return_counts=True)[1] > 1) < _SEVERAL)
     yield _Part(f"month of {quoted(name)}", name, month, not repeats(days, "season"), once)
     yield _Part(f"weekday of {quoted(name)}", name, parts["weekday"], shown=False)
     if (np.floor(days) < days).any():
         yield _Part(f"hour of {quoted(name)}", name, np.floor(parts["hour"]), shown=False)
 
 
-def _n_values(part: _Part, column: pd.Series) -> int:
-    """The number of values of a column that has one for each value of a part; 0 if it has not, or if that may
-    be chance.
-    """
-    if part.once and not (
-        hasattr(column, "cat") and all(season_of(str(level)) for level in column.cat.categories)
-    ):
-        return 0
-    if len(np.unique(part.cells[~np.isnan(part.cells)])) <= _FEWEST_PARTS:
-        return 0
-    return one_value_for_each(part.cells, as_numbers(column))
+def _names_seasons(column: pd.Series) -> bool:
+    return hasattr(column, "cat") and all(season_of(str(level)) for level in column.cat.categories)
 
 
 def one_value_for_each(of: Floats, own: Floats) -> int:
@@ -129,7 +124,7 @@ def one_value_for_each(of: Floats, own: Floats) -> int:
 
 def as_numbers(column: pd.Series) -> Floats:
     """The cells as numbers, those of a category as places of its levels."""
-    if isinstance(column.dtype, need_pandas().CategoricalDtype):
+    if hasattr(column, "cat"):
         codes = column.cat.codes.to_numpy(np.float64)
         return np.where(codes < 0.0, np.nan, codes)
     return np.asarray(column.to_numpy(np.float64, na_value=np.nan))

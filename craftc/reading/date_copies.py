@@ -53,12 +53,15 @@ def copies_of_dates(
             known = ~np.isnan(days) & ~np.isnan(cells)
             if known.sum() < _FEWEST or np.isnan(cells[~np.isnan(days)]).any():
                 continue
-            if np.ptp(cells[known]) == 0.0:
+            own, of = cells[known], days[known]
+            if np.ptp(own) == 0.0:
                 continue
-            of = [part for part, values in parts if (values[known] == cells[known]).all()]
-            if of and (cells[known] != days[known]).any():
-                out[other] = f"the {of[0]} of {quoted(name)}"
-            elif any(_are_the_same(each, cells[known]) for each in (days[known], np.floor(days[known]))):
+            head = np.flatnonzero(known)[:_FEWEST]  # most columns differ there
+            alike = ((part, values) for part, values in parts if (values[head] == own[:_FEWEST]).all())
+            same = (part for part, values in alike if (values[known] == own).all())
+            if (part := next(same, None)) is not None and (own != of).any():
+                out[other] = f"the {part} of {quoted(name)}"
+            elif any(_are_the_same(each, own) for each in (of, np.floor(of))):
                 out[other] = f"{quoted(name)} again, in the same or another unit"
     return out
 
@@ -82,13 +85,13 @@ def _are_years_of(days: Floats, column: pd.Series) -> bool:
 def _are_the_same(days: Floats, cells: Floats) -> bool:
     """Whether numbers are these dates, counted from any day in a unit of time."""
     first, last = int(days.argmin()), int(days.argmax())
-    if len(np.unique(days)) <= 2:
+    if days[first] == days[last]:
         return False
     rate = float((cells[last] - cells[first]) / (days[last] - days[first]))
     unit = min(_UNITS, key=lambda each: abs(abs(rate) - each) / each)
-    rest = cells - np.sign(rate) * unit * days
-    if abs(abs(rate) - unit) > _ALIKE * unit:
+    if abs(abs(rate) - unit) > _ALIKE * unit or len(np.unique(days)) <= 2:
         return False
+    rest = cells - np.sign(rate) * unit * days
     finest = max(_resolution(days), _resolution(cells / unit))
     exact = _EXACT * max(np.ptp(cells), np.abs(cells).max())
     return bool(np.ptp(rest) <= max(exact, _ROUNDED * finest * unit))

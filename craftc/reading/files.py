@@ -390,10 +390,11 @@ def _read_text(file: InputFile, head: bytes, encoding: Encoding, form: FileForm)
     frame, blank_above = _parsed(file, encoding, delimiter, start, names)
     found = None if form.all_lines else _side_by_side(frame, rows[start - 1] if start else [])
     if found is not None and found.other:
-        first = [[row[j] for j in found.kept if j < len(row)] for row in rows]
+        first, before = [[row[j] for j in found.kept if j < len(row)] for row in rows], start
         notes = [*notes[: bool(delimiter.note)], found.note(names)]
         start, own = find_header(first, form.header, form.skip, notes)
-        frame, blank_above = _parsed(file, encoding, delimiter, start, names)
+        if start != before:
+            frame, blank_above = _parsed(file, encoding, delimiter, start, names)
         frame = frame.iloc[:, found.kept].set_axis(own, axis=1)
     elif found is not None:
         notes.append(found.note(names))

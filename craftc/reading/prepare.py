@@ -29,6 +29,7 @@ from craftc.reading.labelled import own_labels
 from craftc.reading.remarks import (
     about_codes,
     about_levels,
+    about_period,
     bad_cells,
     different_units,
     far_cells,
@@ -52,7 +53,6 @@ from craftc.reading.unusable import (
     IDS,
     derived_among,
     id_reason,
-    is_about_use,
     listed_reasons,
     text_reason,
 )
@@ -95,6 +95,7 @@ class _Reader:
         self._na_days = [day for each in of_dates if each is not None for day in each.days.tolist()]
         self._columns: dict[str, pd.Series] = {}
         self._notes: list[str] = list(raw.notes)
+        self._of_use: dict[str, str] = {}  # the column whose use a note is about
         self._unusable: dict[str, str] = {}
         self._codes: list[str] = []
         self._kinds: dict[str, str | tuple[str, float]] = {}
@@ -116,7 +117,7 @@ class _Reader:
             usable = {name: each for name, each in self._columns.items() if name not in self._unusable}
             made = self._kinds.keys() - set(self._raw.frame.columns)  # parts of dates that are asked for
             self._unusable |= (derived := derived_among(usable, self._kinds, {*self._roles.asked, *made}))
-            self._notes = [note for note in self._notes if not is_about_use(note, derived)]
+            self._notes = [note for note in self._notes if self._of_use.get(note) not in derived]
         parts = self._join() if self._drop else set()
         gone = parts.union(self._unusable)
         used = {name: column for name, column in self._columns.items() if name not in gone}
@@ -506,15 +507,12 @@ class _Reader:
         else:
             reason = id_reason(name, values) if whole else ""
             self._put(name, values.astype(dtype), reason)
+            use = about_codes(name, distinct, len(values)) if whole and not reason else []
             if not reason and (period := named_period(name, distinct)):
                 self._kinds[name] = ("periodic", period)
-                self._notes.append(
-                    f"{quoted(name)} is periodic by its name and range, {period:g} next to 0; "
-                    f"kinds={{{quoted(name)}: 'number'}} makes it a plain number."
-                )
-            if whole and not reason:
-                self._notes += about_codes(name, distinct, len(values))
-            self._notes += far_cells(name, "numbers", sentinels(distinct, counts))
+                use = [about_period(name, period), *use]
+            self._of_use |= dict.fromkeys(use, name)
+            self._notes += [*use, *far_cells(name, "numbers", sentinels(distinct, counts))]
 
     def _is_box(self, name: str, values: Floats, distinct: Floats) -> bool:
         return self._roles.blanks == "auto" and distinct.tolist() == [1.0] and bool(np.isnan(values).any())

@@ -91,6 +91,15 @@ def about_levels(name: str, texts: Sequence[str], present: int) -> list[str]:
     return notes
 
 
+def about_period(name: str, period: float) -> str:
+    """A note about a column that is periodic by its name."""
+    column = quoted(name)
+    return (
+        f"{column} is periodic by its name and range, {period:g} next to 0; kinds={{{column}: 'number'}} "
+        "makes it a plain number."
+    )
+
+
 def about_codes(name: str, distinct: Floats, n_rows: int) -> list[str]:
     """A note about whole numbers, ascending, that may identify rows or name something."""
     column = quoted(name)

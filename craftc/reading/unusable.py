@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
@@ -161,14 +162,15 @@ def derived_among(
     each with the reason; `kinds`: of dates and periodic columns, `kept`: columns that stay.
     """
     copies = copies_of_dates(columns, [name for name, kind in kinds.items() if kind == "date"], kept)
+
+    def left() -> dict[str, pd.Series]:
+        return {name: column for name, column in columns.items() if name not in copies}
+
     for more in (parts_of_the_year, parts_of_the_calendar):
-        left = {name: column for name, column in columns.items() if name not in copies}
-        copies |= more(left, kinds, kept)
-    copies |= codes_of_others({name: column for name, column in columns.items() if name not in copies}, kept)
+        copies |= more(left(), kinds, kept)
+    copies |= codes_of_others(left(), kept)
     numbers = {}
-    for name, column in columns.items():
-        if name in copies:
-            continue
+    for name, column in left().items():
         if isinstance(column.dtype, need_pandas().CategoricalDtype):
             cells = numbers_of(column.cat.codes.to_numpy(np.intp), column.cat.categories.tolist())
         else:
@@ -181,23 +183,18 @@ def derived_among(
 def codes_of_others(columns: Mapping[str, pd.Series], kept: Collection[str]) -> dict[str, str]:
     """The columns that have the name of a code and say what another column says, each with the reason."""
     out: dict[str, str] = {}
+    numbers = cache(lambda name: as_numbers(columns[name]))
     for name in columns:
         if name in kept or not has_code_name(name):
             continue
-        code = as_numbers(columns[name])
-        for other, column in columns.items():
-            cells = as_numbers(column)
-            other_way = other not in (name, *out) and one_value_for_each(cells, code) > _FEW_CODES
-            if other_way and one_value_for_each(code, cells):
+        for other in columns:
+            if other in (name, *out):
+                continue
+            both = numbers(name), numbers(other)
+            if one_value_for_each(both[1], both[0]) > _FEW_CODES and one_value_for_each(*both):
                 out[name] = f"a code of {quoted(other)}"
                 break
     return out
-
-
-def is_about_use(note: str, names: Iterable[str]) -> bool:
-    """Whether a note says how one of these columns is used."""
-    how = ("has the name of a code", "is periodic by", "has a different whole number")
-    return any(note.startswith(f"{quoted(name)} {each}") for name in names for each in how)
 
 
 def known_columns(X: T, names: Iterable[str]) -> T | FrameInput:
