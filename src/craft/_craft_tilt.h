@@ -88,6 +88,12 @@ static inline double craft_tilt_step(const craft_tilted *at, double m1, double m
     return det > 0.0 ? g1 * *d1 + g2 * *d2 : 0.0;
 }
 
+/* The mean of s1^2 in cells whose means of s1 and s2 are m1 and m2, where s2 has a spread. */
+static inline double craft_mean_square(const craft_tilt *t, double m1, double m2)
+{
+    return t->spread * m2 + t->skew * m1 + 1.0;
+}
+
 /* The tilt whose mean of (s1, s2) is (m1, m2), inside the convex hull of the levels; returns its relative
  * entropy over b, theta . m - A(theta) >= 0. Newton's method on this concave function: from the theta of a
  * normal b, if that is close, and otherwise from 0. A step is shortened where it would not raise the function
@@ -98,7 +104,7 @@ static inline double craft_tilt_climb(const craft_tilt *t, double m1, double m2,
 {
     double first = 0.0, second = 0.0, value = 0.0, d1 = m1, d2 = m2;    /* the first step from 0 */
     double decrement = m1 * m1 + m2 * m2, mean = 0.0;
-    const double variance = t->spread * m2 + t->skew * m1 + 1.0 - m1 * m1;
+    const double variance = craft_mean_square(t, m1, m2) - m1 * m1;
     if (decrement >= near && t->spread > 0.0 && variance > CRAFT_TILT_NARROW) {
         const double square = 0.5 - 0.5 / variance, to1 = m1 / variance + square * t->skew;
         const double to2 = square * t->spread;
@@ -202,7 +208,7 @@ static inline double craft_normal_gain(const craft_tilt *t, double count_weight,
 {
     const double total = count_weight * cells.weight + 1.0;
     const double m1 = count_weight * cells.first / total, m2 = count_weight * cells.second / total;
-    const double square = t->spread * m2 + t->skew * m1 + 1.0, variance = square - m1 * m1;
+    const double square = craft_mean_square(t, m1, m2), variance = square - m1 * m1;
     return 0.5 * total * (square - 1.0 - log(variance > CRAFT_TILT_NARROW ? variance : CRAFT_TILT_NARROW));
 }
 
@@ -212,10 +218,9 @@ static inline double craft_normal_likelihood(const craft_tilt *t, double count_w
 {
     const double total = count_weight * group.weight + 1.0, n = count_weight * cells.weight;
     const double mean = count_weight * group.first / total, sum = count_weight * cells.first;
-    const double square =
-        count_weight * (t->spread * group.second + t->skew * group.first + group.weight) + 1.0;
+    const double square = craft_mean_square(t, mean, count_weight * group.second / total);
     const double own = count_weight * (t->spread * cells.second + t->skew * cells.first + cells.weight);
-    double variance = square / total - mean * mean;
+    double variance = square - mean * mean;
     variance = variance > CRAFT_TILT_NARROW ? variance : CRAFT_TILT_NARROW;
     return 0.5 * (own - n * log(variance) - (own - 2.0 * mean * sum + n * mean * mean) / variance);
 }

@@ -95,17 +95,15 @@ cdef inline double _delta(
     const int64_t[:, ::1] groups, const double[::1] cost, Pricing P, Py_ssize_t i, Py_ssize_t j,
     int64_t *union, double[:, ::1] fits, double *work, uint8_t *mask, bint alone,
 ) noexcept nogil:
-    cdef Py_ssize_t d, start
-    if P.grid.p == 0:       # what is not read is left out: the cells of tilted columns, whose sums are known
-        union[0] = groups[i, 0] + groups[j, 0]
-        for d in range(P.grid.q):
-            start = 1 + P.grid.level_start_[d]
-            if P.tilt[d].n == 0:
-                memcpy(union + start, &groups[i, start], P.n_levels[d] * sizeof(int64_t))
-                add_cells(P, P.grid.p + d, union + start, &groups[j, start], 1)
-    else:
-        memcpy(union, &groups[i, 0], P.grid.width * sizeof(int64_t))
-        moments_merge(union, &groups[j, 0], 1, P.grid.first_numeric, P.grid.width)
+    cdef Py_ssize_t d, start, numeric = P.grid.first_numeric, n_numeric = P.grid.width - numeric
+    union[0] = groups[i, 0] + groups[j, 0]
+    for d in range(P.grid.q):
+        start = 1 + P.grid.level_start_[d]
+        if P.tilt[d].n == 0:        # cells of tilted columns, whose sums are known, are not read
+            memcpy(union + start, &groups[i, start], P.n_levels[d] * sizeof(int64_t))
+            add_cells(P, P.grid.p + d, union + start, &groups[j, start], 1)
+    memcpy(union + numeric, &groups[i, 0] + numeric, n_numeric * sizeof(int64_t))
+    moments_merge(union + numeric, &groups[j, 0] + numeric, 1, 0, n_numeric)
     return price_of_union(P, union, parts_in(P, work), parts_in(P, &fits[i, 0]), parts_in(P, &fits[j, 0]),
                           mask, alone) - cost[i] - cost[j]
 

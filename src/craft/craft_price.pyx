@@ -28,8 +28,8 @@ from craftc._kernels.craft_price cimport (
 from craftc._kernels.craft_shared cimport (
     CRAFT_TILT_NEAR, CRAFT_TILT_RANKED, FEW_SHARES, Tilts, categorical_likelihood, craft_is_normal,
     craft_joined_sums, craft_left_sums, craft_no_tilt, craft_normal_gain, craft_normal_likelihood, craft_sums,
-    craft_theta,
-    craft_tilt_fit, craft_tilt_likelihood, craft_tilt_most, craft_tilt_sums, fit_t, fit_tilt, tilted_t,
+    craft_theta, craft_tilt_fit, craft_tilt_likelihood, craft_tilt_most, craft_tilt_sums, fit_t, fit_tilt,
+    tilted_t,
 )
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, moments_mean
 

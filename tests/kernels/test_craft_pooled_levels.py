@@ -167,9 +167,13 @@ def relative_costs(t, stats, mask, groups, gain=None):
     return gain, lambda own: automatic.cluster_cost(gain, own, groups[:, 0], t.parameters, t.N)
 
 
-def search_of(case, seed=0):
+def searched(found):
+    """A case with a search and its partition, and the reference's problem, sums of the clusters and masks."""
+    case = found.case
     rows = LocalRows(case.encoded, case.weight)
-    return MergeSplitSearch(FitConfig(rows, case.weight, case.background, POOLED, 20, seed, 1), 1)
+    search = MergeSplitSearch(FitConfig(rows, case.weight, case.background, POOLED, 20, 0, 1), 1)
+    part, t = search.partition(found.labels.astype(np.int32)), case.problem()
+    return case, search, part, t, case.sums(t, part.labels), usable_mask(case, part.mask[: part.K])
 
 
 def ranked_columns(t):
@@ -181,13 +185,7 @@ def ranked_columns(t):
 @pytest.mark.parametrize("seed", range(12))
 def test_merge_deltas(seed, weighted):
     """Change of J by each merge if the shared distributions stayed, and densities were normal."""
-    found = mixed_case(seed, K=6, weighted=weighted, n=120)
-    case, labels = found.case, found.labels
-    search = search_of(case)
-    part = search.partition(labels.astype(np.int32))
-    t = case.problem()
-    stats = case.sums(t, part.labels)
-    mask = usable_mask(case, part.mask[: part.K])
+    _, search, part, t, stats, mask = searched(mixed_case(seed, K=6, weighted=weighted, n=120))
     _, of_mask = relative_costs(t, stats, mask, stats)
     own = of_mask(mask)
     np.testing.assert_allclose(part.cost[: part.K], own, rtol=1e-6, atol=1e-4)
@@ -283,12 +281,8 @@ def test_split_candidates(seed, weighted):
 @pytest.mark.parametrize("seed", range(12))
 def test_split_scores(seed, weighted):
     """Change of J by each split if the shared distributions stayed, and densities were normal."""
-    found = mixed_case(seed, K=3, weighted=weighted, n=150)
-    case, labels = found.case, found.labels
-    search = search_of(case)
-    part, t = search.partition(labels.astype(np.int32)), case.problem()
+    case, search, part, t, stats, mask = searched(mixed_case(seed, K=3, weighted=weighted, n=150))
     pooled_kernel.use_shared(search.pricing, part.shared)
-    stats, mask = case.sums(t, part.labels), usable_mask(case, part.mask[: part.K])
     for k in range(part.K):
         moved = [
             np.isin(case.encoded.codes[:, column], leaving) & (part.labels == k)
