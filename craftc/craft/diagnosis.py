@@ -23,6 +23,7 @@ from craftc.table import MixedTable
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments
 from craftc.table.products import derived_columns
+from craftc.table.sums import numbers_or_flags
 
 _SAMPLE = 2000  # rows by which near-duplicate columns are found
 _SAME = 0.98  # share of the information of a column that a near-duplicate repeats
@@ -75,9 +76,13 @@ def diagnose(
         )
     if len(pairs) > _MOST_PAIRS:
         messages.append(f"More than {_MOST_PAIRS} pairs of columns are near-duplicates.")
-    numbers = dict(zip(sample.schema.numeric_names, sample.numeric.T, strict=True))
+    numbers: dict[str, Floats] = dict(zip(sample.schema.numeric_names, sample.numeric.T, strict=True))
+    codes = _codes(sample)
+    for name, levels in zip(sample.schema.categorical_names, sample.schema.levels, strict=True):
+        if (own := numbers_or_flags(codes[name], levels) if len(levels) == 2 else None) is not None:
+            numbers[name] = own
     partly = [name for name, each in weight.items() if each < 1.0]
-    for name, reason in derived_columns(numbers, partly).items():
+    for name, reason in derived_columns(numbers, codes, partly).items():
         messages.append(
             f"Column {quoted(name)} is {reason} in every row and counts in full, which exaggerates clusters "
             "along it; drop it."
@@ -106,6 +111,13 @@ def diagnose(
             f"price_factor={2 * price_factor:g} to {4 * price_factor:g}, or cut(k) for fewer."
         )
     return messages
+
+
+def _codes(sample: MixedTable) -> dict[str, NDArray[np.intp]]:
+    """The codes of the categorical columns, -1 for a missing cell."""
+    schema = sample.schema
+    columns = zip(schema.categorical_names, schema.n_levels, sample.codes.T.astype(np.intp), strict=True)
+    return {name: np.where(own < n_levels, own, -1) for name, n_levels, own in columns}
 
 
 def _of_a_survey(weights: Floats | None) -> list[str]:

@@ -22,7 +22,8 @@ from craftc.table.kinds import ColumnKind
 from craftc.table.level_column import LevelColumn
 from craftc.table.mixed_table import MixedTable
 from craftc.table.products import derived_columns
-from craftc.table.sums import numbers_of
+from craftc.table.ranges import follow_from
+from craftc.table.sums import numbers_or_flags
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,17 +126,21 @@ def usable_columns(
     declared = declared_columns(kinds, source.names, source.named)
     named = np.zeros(len(source.names), bool) if mask is None else mask | is_mask(categorical)
     kept = {name for j, name in enumerate(source.names) if named[j] or name in declared}
-    reasons, numbers = {}, {}
+    reasons, numbers, codes = {}, {}, {}
     for j, name in enumerate(source.names):
         if name not in declared or declared[name].name != "ignore":
             cells = _cells(source, j)
             reasons[name] = _reason(source, j, cells, name in kept)
+            if reasons[name]:
+                continue
+            if isinstance(cells, LevelColumn):
+                codes[name] = cells.codes
             if (own := _numbers(cells)) is not None:
                 numbers[name] = own
     if all(reasons.values()):  # columns with one value are harmless where nothing else is left
         reasons = {name: "" if reason == CONSTANT else reason for name, reason in reasons.items()}
     unusable = {name: reason for name, reason in reasons.items() if reason}
-    unusable |= derived_columns({name: own for name, own in numbers.items() if not reasons[name]}, kept)
+    unusable |= _derived(numbers, codes, kept)
     if reasons and len(unusable) == len(reasons):
         raise ValueError(
             f"No column is left to cluster ({listed_reasons(unusable)}); name columns in `categorical` to "
@@ -169,15 +174,24 @@ def derived_among(
     for more in (parts_of_the_year, parts_of_the_calendar):
         copies |= more(left(), kinds, kept)
     copies |= codes_of_others(left(), kept)
-    numbers = {}
+    numbers, codes = {}, {}
     for name, column in left().items():
         if isinstance(column.dtype, need_pandas().CategoricalDtype):
-            cells = numbers_of(column.cat.codes.to_numpy(np.intp), column.cat.categories.tolist())
+            codes[name] = column.cat.codes.to_numpy(np.intp)
+            cells = numbers_or_flags(codes[name], column.cat.categories.tolist())
         else:
             cells = column.to_numpy(np.float64, na_value=np.nan)
         if cells is not None:
             numbers[name] = cells
-    return copies | derived_columns(numbers, kept)
+    return copies | _derived(numbers, codes, kept)
+
+
+def _derived(
+    numbers: Mapping[str, Floats], codes: Mapping[str, Ints], kept: Collection[str]
+) -> dict[str, str]:
+    """The columns that follow from others, and the columns that follow from these, each with the reason."""
+    derived = derived_columns(numbers, codes, kept)
+    return derived | follow_from(derived, numbers, codes, kept)
 
 
 def codes_of_others(columns: Mapping[str, pd.Series], kept: Collection[str]) -> dict[str, str]:
@@ -229,8 +243,10 @@ def _cells(source: ColumnSource, j: int) -> Cells:
 
 
 def _numbers(cells: Cells) -> Floats | None:
-    """A column as numbers; None if its cells are none."""
-    return numbers_of(cells.codes, cells.values[:-1]) if isinstance(cells, LevelColumn) else cells
+    """A column as numbers, or as 0 and 1 of two levels; None if its cells are neither."""
+    if isinstance(cells, LevelColumn):
+        return numbers_or_flags(cells.codes, cells.values[:-1])
+    return cells
 
 
 def _reason(source: ColumnSource, j: int, cells: Cells, declared: bool) -> str:

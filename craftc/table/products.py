@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from craftc._common.messages import quoted
 from craftc._common.threads import one_blas_thread
 from craftc._common.typing import Floats
+from craftc.table.extremes import extremes_of_others
+from craftc.table.rates import rates_of_others
 from craftc.table.sums import (
     FEWEST_ROWS,
     SAMPLE_ROWS,
@@ -60,14 +62,24 @@ class _Product:
 
 
 def derived_columns(
-    numbers: Mapping[str, NDArray[np.floating]], kept: Collection[str] = ()
+    numbers: Mapping[str, NDArray[np.floating]],
+    codes: Mapping[str, NDArray[np.integer]],
+    kept: Collection[str] = (),
 ) -> dict[str, str]:
-    """The columns to leave out because they are sums or products of others, each with the reason.
+    """The columns to leave out because they follow from others, each with the reason: sums, products,
+    extremes, and another column at one rate for each value of a third.
 
-    `numbers`: cells of numeric columns, NaN where one is missing; `kept`: columns that stay.
+    `numbers`: cells of numeric columns and of indicators, NaN where one is missing; `codes`: of categorical
+    columns, -1 for a missing cell; `kept`: columns that stay.
     """
-    sums = sums_of_others(numbers, kept)
-    return sums | products_of_others({name: numbers[name] for name in numbers if name not in sums}, kept)
+    out: dict[str, str] = {}
+
+    def left() -> dict[str, NDArray[np.floating]]:
+        return {name: cells for name, cells in numbers.items() if name not in out}
+
+    for found_among in (sums_of_others, products_of_others, extremes_of_others):
+        out |= found_among(left(), kept)
+    return out | rates_of_others(left(), {name: codes[name] for name in codes if name not in out}, kept)
 
 
 def products_of_others(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from craftc._common.messages import quoted
 from craftc._common.threads import one_blas_thread
-from craftc._common.typing import Floats
+from craftc._common.typing import Bits, Floats
 
 SAMPLE_ROWS = 2000  # rows in which relations are looked for
 FEWEST_ROWS = 30  # rows that show a relation, and three for each number
@@ -30,29 +30,30 @@ _SHOWN = 4  # columns that a reason names
 def sums_of_others(numbers: Mapping[str, NDArray[np.floating]], kept: Collection[str] = ()) -> dict[str, str]:
     """The columns to leave out, each with the reason: ``{"total": "the sum of 'rent' and 'food'"}``.
 
-    `numbers`: cells of numeric columns, NaN where one is missing; indicators, of two values, take no part.
-    `kept`: columns that stay.
+    `numbers`: cells of numeric columns, NaN where one is missing; indicators, of two values, may be parts of
+    a sum, as symptoms of their number, but are none themselves. `kept`: columns that stay.
 
     Of a sum of three parts or more the total is left out, of another relation the column that depends most on
     the others. Columns that repeat one other column are not meant here.
     """
-    names = [name for name, cells in numbers.items() if is_measured(cells)]
-    if not 3 <= len(names) <= WIDEST:
+    measured = [name for name, cells in numbers.items() if is_measured(cells)]
+    names = [*(name for name, cells in numbers.items() if is_indicator(cells)), *measured]
+    if not measured or len(measured) > WIDEST:
         return {}
-    complete = np.ones(len(numbers[names[0]]), bool)
-    for name in names:
-        complete &= ~np.isnan(numbers[name])
+    complete = _complete(numbers, names)
+    if len(names) > WIDEST or complete.sum() < _fewest(names):
+        names, complete = measured, _complete(numbers, measured)
     columns = [numbers[name][complete].astype(np.float64) for name in names]
     n = len(columns[0])
-    if n < max(FEWEST_ROWS, 3 * len(names)) or not all(np.isfinite(cells).all() for cells in columns):
+    if len(names) < 3 or n < _fewest(names) or not all(np.isfinite(cells).all() for cells in columns):
         return {}
     some = np.unique(np.linspace(0, n - 1, min(n, SAMPLE_ROWS)).astype(np.intp))
     sample = _stacked(columns, range(len(names)))[some]
     out: dict[str, str] = {}
-    left = list(range(len(names)))
+    left, first = list(range(len(names))), len(names) - len(measured)
     with one_blas_thread():  # more threads wait for longer than this takes
-        while (involved := _first_sum(columns, sample, left)) is not None:
-            free = [j for j in involved if names[j] not in kept]
+        while (involved := _first_sum(columns, sample, left, first)) is not None:
+            free = [j for j in involved if j >= first and names[j] not in kept]
             dropped = _total(columns, involved)
             if dropped not in free:
                 dropped = most_dependent(sample, involved, free or involved[-1:])
@@ -62,6 +63,29 @@ def sums_of_others(numbers: Mapping[str, NDArray[np.floating]], kept: Collection
                 out[names[dropped]] = found.said([names[parts[i]] for i in found.parts])
             left.remove(dropped)
     return out
+
+
+def _complete(numbers: Mapping[str, NDArray[np.floating]], names: Sequence[str]) -> Bits:
+    """The rows without a missing cell in these columns."""
+    complete = np.ones(len(numbers[names[0]]), bool)
+    for name in names:
+        complete &= ~np.isnan(numbers[name])
+    return complete
+
+
+def _fewest(names: Sequence[str]) -> int:
+    """Rows that show a relation of these columns, at least."""
+    return max(FEWEST_ROWS, 3 * len(names))
+
+
+def numbers_or_flags(codes: NDArray[np.integer], levels: Sequence[object]) -> Floats | None:
+    """The numbers of a categorical column; 0 and 1 where it has two other levels, in order; else None."""
+    numbers = numbers_of(codes, levels)
+    texts = [str(level) for level in levels if level is not None]
+    if numbers is not None or len(texts) != 2:
+        return numbers
+    order = [None if level is None else sorted(texts).index(str(level)) for level in levels]
+    return numbers_of(codes, order)
 
 
 def numbers_of(codes: NDArray[np.integer], levels: Sequence[object]) -> Floats | None:
@@ -81,6 +105,12 @@ def is_measured(cells: NDArray[np.floating]) -> bool:
     """Whether a column has three or more values."""
     low, high = np.fmin.reduce(cells, initial=np.inf), np.fmax.reduce(cells, initial=-np.inf)
     return bool(((cells > low) & (cells < high)).any())
+
+
+def is_indicator(cells: NDArray[np.floating]) -> bool:
+    """Whether a column has two values."""
+    low, high = np.fmin.reduce(cells, initial=np.inf), np.fmax.reduce(cells, initial=-np.inf)
+    return bool(low < high) and not is_measured(cells)
 
 
 @dataclass(frozen=True)
@@ -111,21 +141,22 @@ class _Sum:
     def said(self, names: Sequence[str]) -> str:
         """``the sum of 'a' and 'b'``, ``100 less 'a' and 'b'``, ``a weighted sum of 'a' and 'b'``."""
         if not self.plain:
-            return f"a weighted sum of {_listed(names)}"
+            return f"a weighted sum of {named(names)}"
         pairs = list(zip(names, self.weights, strict=True))
         added = [name for name, weight in pairs if weight > 0.0]
         taken = [name for name, weight in pairs if weight < 0.0]
         constant = float(f"{self.constant:.4g}")
         terms = [f"{constant:g}"] if abs(constant) > 1e-6 or not added else []
         if added:
-            terms.append(_listed(added))
+            terms.append(named(added))
         several = len(terms) > 1 or len(added) > 1
         whole = f"the sum of {' and '.join(terms)}" if several else terms[0]
-        return f"{whole} less {_listed(taken)}" if taken else whole
+        return f"{whole} less {named(taken)}" if taken else whole
 
 
-def _first_sum(columns: Sequence[Floats], sample: Floats, left: list[int]) -> list[int] | None:
-    """The first of the columns `left` that is a sum of earlier ones, after its parts.
+def _first_sum(columns: Sequence[Floats], sample: Floats, left: list[int], first: int) -> list[int] | None:
+    """The first of the columns `left` that is a sum of earlier ones, after its parts; columns before `first`
+    are only parts.
 
     The diagonal of R in X = Q R is what is left of a column without the earlier ones. Only where that is
     little is the column solved for them.
@@ -138,9 +169,9 @@ def _first_sum(columns: Sequence[Floats], sample: Floats, left: list[int]) -> li
     rest = np.abs(np.diagonal(R))
     for place in np.flatnonzero(rest < _PARTS).tolist():
         basis = varies[:place][rest[:place] > _EXACT]
-        if len(basis) < 2:
-            continue
         j = varies[place]
+        if len(basis) < 2 or left[j] < first:
+            continue
         found = _solved(x[:, j], x[:, basis])
         own = basis[found.parts]
         parts = [left[i] for i in own]
@@ -201,7 +232,7 @@ def most_dependent(sample: Floats, involved: list[int], free: list[int], latest:
     return max(j for j in free if score[j] >= latest * max(score[each] for each in free))
 
 
-def _listed(names: Sequence[str]) -> str:
+def named(names: Sequence[str]) -> str:
     shown = [quoted(name) for name in names]
     if len(shown) > _SHOWN + 1:
         shown[_SHOWN:] = [f"{len(shown) - _SHOWN} others"]

@@ -20,6 +20,13 @@ NET, RATE = B.round(2), RNG.choice([0.07, 0.19], N)
 SHARES = RNG.dirichlet(np.ones(4), N)
 START, DAYS = RNG.integers(0, 3000, N), RNG.integers(0, 30, N)
 SCORES = RNG.integers(1, 6, (N, 6))
+FLAGS = (RNG.random((N, 4)) < [0.5, 0.3, 0.2, 0.4]).astype(int)
+WORDS = {
+    name: np.where(own, "yes", "no")
+    for name, own in zip(["fever", "cough", "rash", "pain"], FLAGS.T, strict=True)
+}
+SYMPTOMS = "'fever', 'cough', 'rash' and 'pain'"
+FACTOR = RNG.choice([1.0, 0.9, 0.75], N)
 SEASONS = RNG.normal(100, 10, (N, 4)) + np.outer(200 * (K > 2), [1, -1, 1, -1])
 
 DETERMINED = {
@@ -53,6 +60,31 @@ DETERMINED = {
         {"year": "the sum of 'q0', 'q1', 'q2' and 'q3'"},
     ),
     "end": ({"start": START, "days": DAYS, "end": START + DAYS}, {"end": "the sum of 'start' and 'days'"}),
+    "number of symptoms": ({**WORDS, "n": FLAGS.sum(axis=1)}, {"n": f"the sum of {SYMPTOMS}"}),
+    "score of symptoms": ({**WORDS, "risk": FLAGS @ [1, 2, 1, 3]}, {"risk": f"a weighted sum of {SYMPTOMS}"}),
+    "any symptom": ({**WORDS, "any": FLAGS.max(axis=1)}, {"any": f"any or all of {SYMPTOMS}"}),
+    "best of two": ({"a": A, "b": B, "best": np.maximum(A, B)}, {"best": "the largest of 'a' and 'b'"}),
+    "worst of two": ({"worst": np.minimum(A, B), "a": A, "b": B}, {"worst": "the smallest of 'a' and 'b'"}),
+    "discount": (
+        {"price": NET, "less": 1 - FACTOR, "paid": (NET * FACTOR).round(2)},
+        {"paid": "'price' times a number for each 'less'"},
+    ),
+    "fee of a kind": (
+        {"net": NET, "kind": LETTERS, "due": (NET + K).round(2)},
+        {"due": "'net' plus a number for each 'kind'"},
+    ),
+    "class of a ratio": (
+        {"weight": NET, "height": 1 + A, "bmi": NET / (1 + A) ** 2, "obese": NET / (1 + A) ** 2 > 0.1},
+        {"bmi": "'weight' / 'height'²", "obese": "ranges of 'bmi'"},
+    ),
+    "mean next to the total": (
+        {
+            **{f"q{j}": SCORES[:, j] for j in range(6)},
+            "sum": SCORES.sum(axis=1),
+            "m": SCORES.mean(axis=1).round(2),
+        },
+        {"sum": "the sum of 'q0', 'q1', 'q2', 'q3' and 2 others", "m": "'sum' on another scale"},
+    ),
     "gaps in a part": ({"a": np.where(K, A, np.nan), "b": B, "t": A + B}, {"t": "the sum of 'a' and 'b'"}),
 }
 NOT_DETERMINED = {
@@ -64,6 +96,11 @@ NOT_DETERMINED = {
     "late by a day": {"start": START, "planned": DAYS, "end": START + DAYS + RNG.integers(-1, 2, N)},
     "coarser": {"a": A, "band": np.where(A > 20, "high", "low"), "b": B},
     "noisy sum": {"a": A, "b": B, "t": A + B + 0.1 * C},
+    "symptoms": {**WORDS, "n": RNG.integers(0, 5, N), "any": RNG.random(N) < 0.7},
+    "nearly any": {**WORDS, "any": FLAGS.max(axis=1) ^ (np.arange(N) == 7)},
+    "nearly the best": {"a": A, "b": B, "best": np.maximum(A, B) + (np.arange(N) == 7)},
+    "constant for each kind": {"price": K * 1.5 + 1, "kind": LETTERS, "weight": K**2 + 2.0, "c": C},
+    "one rate": {"net": NET, "gross": (1.19 * NET).round(2), "kind": LETTERS},
     "few rows": {"a": A[:20], "t": A[:20] + B[:20], "b": B[:20]},
 }
 
@@ -112,6 +149,11 @@ def test_a_direct_fit_warns_of_sums():
     with pytest.warns(UserWarning, match="Column 't' is the sum of 'a' and 'b' in every row") as caught:
         CRAFT(random_state=0).fit(pd.DataFrame({"a": A, "b": B, "t": A + B}))
     assert sum("is the sum of" in str(each.message) for each in caught) == 1
+
+
+def test_a_direct_fit_warns_of_the_number_of_symptoms():
+    with pytest.warns(UserWarning, match=f"Column 'n' is the sum of {SYMPTOMS} in every row"):
+        CRAFT(random_state=0).fit(pd.DataFrame({**WORDS, "n": FLAGS.sum(axis=1), "age": A.round()}))
 
 
 def test_relations_hold_in_all_rows():
