@@ -141,7 +141,9 @@ def _answers(recipe: Mapping[str, object]) -> Answers | None:
     options = recipe.get("options")
     if not isinstance(options, list):
         return None
-    return Answers(str(recipe["answers"]), tuple(map(str, options)))
+    alone = recipe.get("alone")
+    gone = tuple(map(str, alone)) if isinstance(alone, list) else ()
+    return Answers(str(recipe["answers"]), tuple(map(str, options)), gone)
 
 
 def _recipes(schema: Schema, names: Sequence[str]) -> dict[str, Mapping[str, object]]:

@@ -45,6 +45,7 @@ from craftc.reading.several import (
     find_listed,
     flags_of,
     named_answers,
+    shortened,
 )
 from craftc.reading.unusable import (
     CONSTANT,
@@ -362,7 +363,10 @@ class _Reader:
         """One column of "yes" and "no" for every answer; `cells`: of the codes, the last one is blank."""
         known = name in self._roles.answers_of
         blanks = str(self._recipe(name).get("blanks", self._roles.blanks))
+        cells = shortened(cells, answers.options)
         self._note_recipe(name, answers=answers.separator, options=list(answers.options), blanks=blanks)
+        if answers.alone:
+            self._note_recipe(name, alone=list(answers.alone))
         blank = codes < 0 if blanks == "missing" else np.zeros(len(codes), bool)
         for option in answers.options:
             flag = np.where(blank, -1, flags_of(cells, option)[codes])
@@ -371,10 +375,13 @@ class _Reader:
                 answer_name(name, option, self._raw.frame.columns),
                 values if known else values.remove_unused_categories(),
             )
-        others = sorted({answer for cell in cells for answer in cell}.difference(answers.options))
+        others = sorted(
+            {answer for cell in cells for answer in cell}.difference(answers.options, answers.alone)
+        )
         which = f"; {'unknown' if known else 'rare'} answers are left out: "
         rest = which + shown_cells(name, others) if others else ""
         if not known or rest:
+            rest += f"; 'no' in each for {shown_cells(name, answers.alone)}" if answers.alone else ""
             between = "" if answers.separator == LISTS else f", separated by {answers.separator!r}"
             blank_cells = "missing" if blanks == "missing" else "'no'"
             self._notes.append(

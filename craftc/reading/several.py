@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ _SEVERAL = 0.1  # share of the cells with several answers, at least
 _ALSO_FIRST = 0.6  # share of the later answers that come first in other cells: places have no meaning
 _FEWEST = 10  # cells
 _LONGEST = 80  # characters of an answer
+_FEW_ENDINGS = 2  # different texts behind a colon that are answers of their own
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Answers:
 
     separator: str
     options: tuple[str, ...]  # the most frequent first
+    alone: tuple[str, ...] = ()  # answers without a column, which are never given with others
 
 
 def answers_in(cell: object, separator: str) -> list[str]:
@@ -37,7 +40,8 @@ def answers_in(cell: object, separator: str) -> list[str]:
     if text[:1] + text[-1:] in ("[]", "{}", "()"):
         text = text[1:-1]
         separator = separator if separator in text else ","  # a list, where the fit had one text
-    parts = (part.strip().strip("\"'").strip() for part in text.split(separator))
+    whole = re.split(rf"{re.escape(separator)}(?![^()]*\))", text) if "(" in text else text.split(separator)
+    parts = (part.strip().strip("\"'").strip() for part in whole)
     return list(dict.fromkeys(part for part in parts if part))
 
 
@@ -50,6 +54,11 @@ def find_answers(texts: Sequence[str], counts: Integers) -> Answers | None:
         if sum(int(n) for text, n in zip(texts, counts, strict=True) if separator in text) < _FEWEST / 2:
             continue
         cells = [answers_in(text, separator) for text in texts]
+        if len({text.count(separator) for text in texts}) == 1 and all(
+            part.isdecimal() for cell in cells for part in cell
+        ):
+            continue  # numbers whose places have a meaning, as in "12;6"
+        cells = shortened(cells, _stems(cells))
         several = sum(int(n) for cell, n in zip(cells, counts, strict=True) if len(cell) > 1)
         if several < _SEVERAL * counts.sum() or counts.sum() < _FEWEST:
             continue
@@ -59,8 +68,44 @@ def find_answers(texts: Sequence[str], counts: Integers) -> Answers | None:
         if len(later & first) < _ALSO_FIRST * len(later) or not 1 < len(options) < len(texts):
             continue
         if covers(options, cells, counts) and max(map(len, options)) <= _LONGEST:
-            return Answers(separator, tuple(options))
+            return _without_alone(separator, options, cells, counts)
     return None
+
+
+def _stems(cells: Sequence[Sequence[str]]) -> set[str]:
+    """What stands in front of the colon of several different answers: "Other" of "Other: by bus"."""
+    endings: dict[str, set[str]] = {}
+    for answer in {answer for cell in cells for answer in cell if ":" in answer}:
+        stem, _, ending = answer.partition(":")
+        endings.setdefault(stem.rstrip(), set()).add(ending)
+    return {stem for stem, own in endings.items() if stem and len(own) > _FEW_ENDINGS}
+
+
+def shortened(cells: Iterable[Sequence[str]], stems: Collection[str]) -> list[list[str]]:
+    """Cells with these answers in the place of answers that begin with them and a colon."""
+
+    def short(answer: str) -> str:
+        stem = answer.partition(":")[0].rstrip() if ":" in answer and answer not in stems else ""
+        return stem if stem in stems else answer
+
+    return [list(dict.fromkeys(map(short, cell))) for cell in cells]
+
+
+def _without_alone(
+    separator: str, options: Sequence[str], cells: Sequence[Sequence[str]], counts: Integers
+) -> Answers:
+    """The answers without those that are never given with others, as "None of these": they say what the
+    columns of the others do.
+    """
+    n_answers = np.array([len(cell) for cell in cells])
+    share = counts[n_answers > 1].sum() / counts.sum()
+    alone = []
+    for option in options:
+        own = np.array([option in cell for cell in cells])
+        if not (own & (n_answers > 1)).any() and counts[own].sum() * share >= _FEWEST:
+            alone.append(option)
+    left = tuple(option for option in options if option not in alone)
+    return Answers(separator, left, tuple(alone)) if len(left) > 1 else Answers(separator, tuple(options))
 
 
 def named_answers(texts: Sequence[str], counts: Integers) -> Answers | None:

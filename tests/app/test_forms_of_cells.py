@@ -244,6 +244,49 @@ def test_rare_and_many_answers():
     assert craftc.read_table(pd.DataFrame({"t": many, "age": np.arange(300) / 7}))["age"].shape == (300,)
 
 
+def test_an_answer_that_is_never_given_with_others_has_no_column():
+    """ "None of these" says what the columns of the others do, and would be a cluster of its own."""
+    rng = np.random.default_rng(0)
+    picked = rng.random((600, 5)) < 0.4
+    cells = [";".join(np.array(LANGUAGES[:5])[own]) or "None of these" for own in picked]
+    table = craftc.read_table(pd.DataFrame({"lang": cells, "age": rng.normal(40, 9, 600)}))
+    assert set(table.columns) == {*(f"lang: {name}" for name in LANGUAGES[:5]), "age"}
+    assert any("'no' in each for 'None of these'" in note for note in table.attrs["notes"])
+    model = craftc.CRAFT(random_state=0).fit(table)
+    assert model.n_clusters_ == 1
+    new = craftc.read_table(
+        pd.DataFrame({"lang": ["None of these", "SQL;Cobol"], "age": [30, 40]}), like=model
+    )
+    assert new["lang: SQL"].tolist() == ["no", "yes"]
+    assert "unknown answers are left out: 'Cobol'" in new.attrs["notes"][0]
+
+
+def test_free_texts_behind_one_answer_are_this_answer():
+    cells = [f"{cell};Other: {i}, {i}" if i % 3 == 0 else cell for i, cell in enumerate(answers(";"))]
+    table = craftc.read_table(pd.DataFrame({"lang": cells, "age": np.arange(300) / 7}))
+    assert (table["lang: Other"] == "yes").tolist() == [i % 3 == 0 for i in range(300)]
+    assert (table["lang: R"] == "yes").tolist() == PICKED[:, 2].tolist()
+    model = craftc.CRAFT(random_state=0).fit(table)
+    new = craftc.read_table(
+        pd.DataFrame({"lang": ["SQL;Other: Cobol", "SQL"], "age": [3.0, 4.0]}), like=model
+    )
+    assert new["lang: Other"].tolist() == ["yes", "no"]
+
+
+def test_separators_in_parentheses_separate_nothing():
+    names = np.array(["car (own, leased)", "bus", "bike"])
+    picked = np.random.default_rng(0).random((90, 3)) < 0.5
+    cells = [", ".join(names[own]) for own in picked]
+    table = craftc.read_table(pd.DataFrame({"by": cells, "age": np.arange(90) / 7}))
+    assert (table["by: car (own, leased)"] == "yes").tolist() == picked[:, 0].tolist()
+
+
+def test_two_numbers_in_each_cell_are_not_two_answers():
+    cells = [f"{i // 12};{i % 12}" for i in np.random.default_rng(0).integers(0, 144, 300)]
+    table = craftc.read_table(pd.DataFrame({"age": cells, "x": np.arange(300) / 7}))
+    assert not any("several answers" in note for note in table.attrs["notes"])
+
+
 def test_split_and_blanks_of_the_command_line(tmp_path, capsys):
     path = tmp_path / "t.csv"
     ticks = np.where(TICKS[:, 0], "x", "")
