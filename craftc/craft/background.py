@@ -25,13 +25,14 @@ from craftc._common.labels import chunks
 from craftc._common.typing import Array, Floats, Integers, Mask
 from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_price as price_kernel
+from craftc._kernels import moments as moments_kernel
 from craftc._kernels.craft import FAR
 from craftc._kernels.craft_shared import Shared, Tilts, log_ratios
 from craftc._kernels.moments import Grid
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
 from craftc.table.levels import WINDOW_SHARE, LevelEncoding
-from craftc.table.moments import Moments
+from craftc.table.moments import NUMERIC_CELLS, Moments, grid_of_ranges
 
 NO_COLUMNS = np.empty(0, np.intp)
 NO_GROUPS: Integers = np.empty((0, 0), np.int64)
@@ -177,6 +178,40 @@ class Background:
         out = np.empty(len(codes))
         craft_kernel.level_costs(codes, self.grid.level_start, self.level_cost, out)
         return out
+
+
+def scored_total(encoding: LevelEncoding, total: Moments) -> Moments:
+    """The moments of a table of levels, as one cluster, with the scores of its levels: these follow from the
+    counts, so that all rows have scores only where a form with covariances is found.
+    """
+    columns = encoding.scored_levels
+    counts = [
+        total.groups[0, 1 + start : 1 + start + len(axis.scores)].copy()
+        for start, axis in zip(total.grid.level_start[columns].tolist(), encoding.axes, strict=True)
+    ]
+    occurring = [axis.scores[own > 0] for axis, own in zip(encoding.axes, counts, strict=True)]
+    low = np.array([own.min(initial=np.inf) for own in occurring], np.float64)
+    high = np.array([own.max(initial=-np.inf) for own in occurring], np.float64)
+    grid = grid_of_ranges(encoding.schema, low, high)
+    out = Moments(grid, total.unit, 1)
+    group = out.groups[0]
+    group[: grid.first_numeric] = total.groups[0]
+    for d, (axis, own) in enumerate(zip(encoding.axes, counts, strict=True)):
+        alone = Grid(grid.centre[d : d + 1], grid.scale[d : d + 1], NO_COLUMNS, 0)
+        cells = np.zeros((1, alone.width), np.int64)
+        moments_kernel.accumulate(
+            axis.scores[:, None],
+            np.empty((len(own), 0), np.uint8),
+            own,
+            np.zeros(len(own), np.int32),
+            alone,
+            np.zeros((1, *cells.shape), np.int64),
+            cells,
+            1,
+        )
+        at = grid.first_numeric + NUMERIC_CELLS * d
+        group[at : at + NUMERIC_CELLS] = cells[0, alone.first_numeric :]
+    return out
 
 
 def tilts_of(

@@ -21,11 +21,13 @@ from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_covariance as covariance_kernel
 from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
+from craftc._kernels.craft_cross_products import Conditionals
 from craftc._kernels.craft_shared import Shared, log_ratios
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background, codes_of_masks, pricing_of, usable_weight
-from craftc.craft.covariance import BlockPricing, ClusterCovariances, CrossProducts, PricedPartition
+from craftc.craft.covariance import BlockPricing, ClusterCovariances, PricedPartition
 from craftc.craft.parameters import ModelSpec
+from craftc.craft.products import CrossProducts, are_complete
 from craftc.table import MixedTable
 from craftc.table.moments import Moments
 
@@ -75,12 +77,13 @@ class Clusters:
         self.covariances: ClusterCovariances | None = None
         if cross is not None:
             if prices is None:
-                prices = BlockPricing(self.pricing, background, spec, moments, cross)
+                prices = BlockPricing(self.pricing, background, spec, cross)
             kept: Mask | None = None
             if keep and choice is not None:
                 kept = np.right_shift(choice.take(prices.levels, axis=1), 1)
             pooled_kernel.subtract_shared(moments.groups, self.pricing, work)
-            diagonal = PricedPartition(self.pricing, moments, self.shift, work, self.mask, cross)
+            scatter = prices.scatter_of(moments.groups, cross.sums)
+            diagonal = PricedPartition(self.pricing, moments, scatter, work, self.mask, cross)
             if spec.tied:
                 self._tie_covariances(diagonal, prices, kept)
             else:
@@ -169,6 +172,14 @@ class Clusters:
         """(K, p) sigma_0^2 / sigma_k^2."""
         ratio: Floats = self.deviations / self.background.variance
         return (self.moments.present + 1.0) / (ratio + 1.0)
+
+    @cached_property
+    def conditionals(self) -> Conditionals | None:
+        """The distributions of missing cells in columns that may be in covariances; None: none is missing."""
+        held = self.covariances
+        if held is None or are_complete(held.cross.columns, self.moments):
+            return None
+        return held.conditionals()
 
     @property
     def objective(self) -> float:
@@ -420,7 +431,7 @@ def bhattacharyya(clusters: Clusters) -> Floats:
     out, held = np.eye(K), clusters.covariances
     if held is not None:
         block, columns = held.block.astype(bool), held.cross.columns
-        own = mean[:, columns]
+        own = np.where(block, held.mean, mean[:, columns])
         matrices = np.array([np.diag(each) for each in variance[:, columns]])
         for k in range(K):
             matrices[k][np.ix_(block[k], block[k])] = held.matrix[k][np.ix_(block[k], block[k])]

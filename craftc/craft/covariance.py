@@ -22,8 +22,8 @@ all clusters and S = N, they cost together
 
 because the mean and the variance of a column of the whole table have no price.
 
-A block holds columns without missing cells in the fitted table. A new row with missing cells costs the
-marginal of its observed columns.
+A row with missing cells costs the marginal of its observed columns. In the sums a missing cell counts as it
+is expected from the others (`craftc.craft.products`).
 """
 
 from __future__ import annotations
@@ -36,17 +36,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from craftc._common.labels import without
 from craftc._common.threads import threads_for
-from craftc._common.typing import Floats, Integers, Labels, Mask
+from craftc._common.typing import Floats, Integers, Mask
 from craftc._kernels import craft_covariance as kernel
-from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import moments as moments_kernel
+from craftc._kernels.craft_cross_products import Conditionals
 from craftc._kernels.craft_shared import Fits
-from craftc._kernels.moments import Grid
 from craftc.craft.background import (
-    NO_COLUMNS,
     Background,
     code_of,
     codes_of_masks,
@@ -56,15 +53,12 @@ from craftc.craft.background import (
     usable_weight,
 )
 from craftc.craft.parameters import ModelSpec
-from craftc.table import MixedTable
+from craftc.craft.products import MOST_COLUMNS, CrossProducts, Scatter, n_covariance_columns
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments
 
-MOST_COLUMNS = 64  # of a block; a table with more columns that could be in one keeps the diagonal form
 _DOUBLES_AT_ONCE = 1 << 22  # of the covariances of pairs of clusters
 _ROOM = 64  # clusters of the partitions whose fits are found again
-_SHRINKAGE = 0.05  # of the correlations of the whole table towards 0
-_ONE_GROUP = np.array([0]), np.array([-1])
 
 
 class Covariance(NamedTuple):
@@ -83,67 +77,12 @@ class Covariance(NamedTuple):
     matrix: Floats
 
 
-@dataclass
-class CrossProducts:
-    """Exact sums of the products of every two columns, for every cluster."""
-
-    columns: NDArray[np.intp]  # (P,) numeric columns, encoded as the model sees them
-    sums: Integers  # (K, P (P + 1)) 128-bit integers on the grid; src/craft/craft_cross_products.pyx: order
-
-    @classmethod
-    def of_partition(
-        cls,
-        columns: NDArray[np.intp],
-        grid: Grid,
-        table: MixedTable,
-        weight: Integers,
-        labels: Labels,
-        n_clusters: int,
-        n_threads: int,
-    ) -> CrossProducts:
-        """The sums of every cluster of a partition."""
-        P = len(columns)
-        threads = threads_for(n_threads, len(table) * P * P)
-        cross = cls(columns, np.zeros((n_clusters, cross_kernel.cross_width(P)), np.int64))
-        partial = np.zeros((threads, *cross.sums.shape), np.int64)
-        cells = np.empty((threads, P + 8), np.int64)
-        cross_kernel.cross_products(
-            table.numeric, weight, labels, grid, columns, partial, cross.sums, cells, threads
-        )
-        return cross
-
-    def select(self, clusters: NDArray[np.intp]) -> CrossProducts:
-        """A copy of some clusters in the given order."""
-        return CrossProducts(self.columns, self.sums[clusters])
-
-    def total(self) -> CrossProducts:
-        """The sums of all clusters as one."""
-        sums = self.sums[:1].copy()
-        for other in self.sums[1:]:
-            cross_kernel.add_cross(sums[0], other)
-        return CrossProducts(self.columns, sums)
-
-    def merged(self, i: int, j: int) -> CrossProducts:
-        """The sums after cluster j has joined cluster i < j."""
-        sums = without(self.sums, j)
-        cross_kernel.add_cross(sums[i], self.sums[j])
-        return CrossProducts(self.columns, sums)
-
-
-def covariance_columns(background: Background, total: Moments) -> NDArray[np.intp]:
-    """Columns of scores that a block may hold: not constant, and without missing cells."""
-    if not len(background.levels_of_scores):
-        return NO_COLUMNS
-    tilted = background.tilts.tilted[background.levels_of_scores - background.grid.p] > 0
-    return np.flatnonzero((total.present[0] == total.sizes[0]) & background.varies & tilted)
-
-
 class PricedPartition(NamedTuple):
     """A partition as the diagonal form has priced it."""
 
     pricing: price_kernel.Pricing  # with the distributions that the clusters share
     moments: Moments
-    mean: Floats  # (K, p) units of the table
+    scatter: Scatter  # of the columns of `cross`
     work: Floats  # (K, parts_size) parts of the clusters
     mask: Mask  # (K, D)
     cross: CrossProducts
@@ -167,13 +106,12 @@ class BlockPricing:
         pricing: price_kernel.Pricing,
         background: Background,
         spec: ModelSpec,
-        moments: Moments,
         cross: CrossProducts,
     ) -> None:
-        """`moments` and `cross` are those of any partition of the rows."""
+        """`cross`: those of any partition of the rows."""
         columns = cross.columns
-        self.pricing, self.columns = pricing, columns
-        self.fits = Fits(pricing.grid, max(_ROOM, moments.n_clusters))  # of the partitions of a search
+        self.pricing, self.background, self.columns = pricing, background, columns
+        self.fits = Fits(pricing.grid, max(_ROOM, len(cross.sums)))  # of the partitions of a search
         self.full, self.h = spec.covariance in ("full", "tied"), half_log(background, spec)
         prices = feature_prices(background, spec)
         self._column_weights = background.column_weights
@@ -185,43 +123,18 @@ class BlockPricing:
         self.excess = [background.excess[d] for d in columns]
         self.prices = prices[self.levels]
         self.units = background.centre[columns], background.scale[columns]  # z = (x - centre) * scale
-        self.scale: Floats = (1.0 / np.sqrt(background.variance))[
-            columns
-        ]  # of a step of the grid, in the same units
-        whole = self.deviations(moments.total().groups, cross.total().sums, *_ONE_GROUP)[0]
-        deviation = np.sqrt(np.diag(whole))
-        #: (P, P) R, the row of prior of every covariance
-        self.prior: Floats = (1.0 - _SHRINKAGE) * whole / np.outer(deviation, deviation)
-        np.fill_diagonal(self.prior, 1.0)
+        self.prior = cross.prior  # (P, P) R, the row of prior of every covariance
 
-    def deviations(
-        self, groups: Integers, cross: Integers, first: NDArray[np.intp], second: NDArray[np.intp]
-    ) -> Floats:
-        """(m, P, P) cross products of deviations from the mean, units of the table, of unions of two groups
-        (second -1: of one group).
-        """
-        P = len(self.columns)
-        out = np.empty((len(first), P, P))
-        cross_kernel.deviations(
-            groups,
-            cross,
-            self.pricing.grid,
-            self.columns,
-            self.scale,
-            self.pricing.count_weight,
-            first,
-            second,
-            out,
-        )
-        every, weight = np.arange(P), groups[:, 0] * self.pricing.count_weight
-        both = weight[first] + np.where(second >= 0, weight[second], 0.0)
-        out[:, every, every] += both[:, None] * self.inside
-        return out
+    def scatter(
+        self, groups: Integers, sums: Integers, first: NDArray[np.intp], second: NDArray[np.intp]
+    ) -> Scatter:
+        """The columns in unions of two groups (second -1: in one group)."""
+        weight = self.pricing.count_weight
+        return Scatter.of_unions(self.background, self.columns, groups, sums, first, second, weight)
 
-    def own_deviations(self, moments: Moments, cross: CrossProducts) -> Floats:
-        """(K, P, P) the same of every cluster."""
-        every = np.arange(len(cross.sums))
-        return self.deviations(moments.groups, cross.sums, every, np.full(len(every), -1))
+    def scatter_of(self, groups: Integers, sums: Integers) -> Scatter:
+        """The columns in every group."""
+        return self.scatter(groups, sums, np.arange(len(groups)), np.full(len(groups), -1))
 
     def excess_of(self, groups: Integers) -> Floats:
         """(m, P) sums of the excess of the levels over the cells of groups."""
@@ -231,13 +144,13 @@ class BlockPricing:
         return out * self.pricing.count_weight
 
     def gains(
-        self, pricing: price_kernel.Pricing, groups: Integers, deviations: Floats, work: Floats
+        self, pricing: price_kernel.Pricing, groups: Integers, scatter: Scatter, work: Floats
     ) -> ColumnGains:
         """The gains of groups that `pricing` has priced; `work` holds their parts."""
         return ColumnGains(
             price_kernel.gains_of_parts(pricing, work)[:, self.levels],
             price_kernel.level_likelihoods_of_parts(pricing, work, self.levels),
-            self.normal_gains(groups, deviations, work),
+            self.normal_gains(groups, scatter),
         )
 
     def choose(
@@ -258,17 +171,15 @@ class BlockPricing:
         codes = code_of(self._log_choose, self._usable_weight, q)
         return np.ascontiguousarray(codes - codes[:, :1])
 
-    def choose_tied(
-        self, part: PricedPartition, deviations: Floats, excess: Floats, kept: Mask | None
-    ) -> tuple[Mask, float]:
+    def choose_tied(self, part: PricedPartition, excess: Floats, kept: Mask | None) -> tuple[Mask, float]:
         """(P,) the block of all clusters, or `kept` (K, P), and the nats that its normal densities save over
-        the distributions of the whole table, prices paid; deviations (K, P, P) and excess (K, P) of the
-        clusters.
+        the distributions of the whole table, prices paid; `excess` (K, P): nats by which the cells of the
+        clusters shorten those.
         """
-        K, P = deviations.shape[:2]
+        K, P = excess.shape
         pricing, work, weight = part.pricing, part.work, part.moments.sizes
         selected = part.mask.take(self.levels, axis=1)
-        shift, total, N = work[:, self.columns], deviations.sum(axis=0), float(weight.sum())
+        shift, total, N = part.scatter.mean, part.scatter.deviations.sum(axis=0), float(weight.sum())
         spread = np.diag(total)
         normal = 0.5 * (
             spread + weight @ (shift * shift) - N - (N + 1.0) * np.log((spread + 1.0) / (N + 1.0))
@@ -319,14 +230,12 @@ class BlockPricing:
         )
         return block, saving
 
-    def normal_gains(self, groups: Integers, deviations: Floats, work: Floats) -> Floats:
-        """(m, P) gains of the columns as normal densities over those of the whole table, of groups with these
-        deviations (m, P, P), whose parts are in `work`.
-        """
-        shift, every = work[:, self.columns], np.arange(len(self.columns))
-        spread, S = deviations[:, every, every], groups[:, :1] * self.pricing.count_weight
-        change = spread + S * shift * shift - S - (S + 1.0) * np.log((spread + 1.0) / (S + 1.0))
-        return np.asarray(0.5 * change - self.excess_of(groups))
+    def normal_gains(self, groups: Integers, scatter: Scatter) -> Floats:
+        """(m, P) gains of the columns as normal densities over those of the whole table."""
+        mean, every = scatter.mean, np.arange(len(self.columns))
+        spread, S = scatter.deviations[:, every, every], groups[:, :1] * self.pricing.count_weight
+        change = spread + S * mean * mean - S - (S + 1.0) * np.log((spread + 1.0) / (S + 1.0))
+        return np.asarray(0.5 * change - self.excess_of(groups) - scatter.divergence)
 
     def union_costs(
         self,
@@ -354,9 +263,9 @@ class BlockPricing:
                 union, pricing, price_kernel.SELECTIONS["priced"], work, mask, costs[part]
             )
             if cross is not None:
-                deviations = self.deviations(groups, cross, first[part], second[part])
-                gains = self.gains(pricing, union, deviations, work)
-                costs[part] -= self.choose(gains, union, deviations, mask, n_threads)[1]
+                scatter = self.scatter(groups, cross, first[part], second[part])
+                gains = self.gains(pricing, union, scatter, work)
+                costs[part] -= self.choose(gains, union, scatter.deviations, mask, n_threads)[1]
         return costs
 
 
@@ -368,12 +277,6 @@ def unions(
     for union, other in zip(out, second, strict=True):
         moments_kernel.merge(union, groups[other], 1, first_numeric)
     return out
-
-
-def add_products(sums: Integers, other: Integers, sign: int = 1) -> None:
-    """Add the sums of products of the same clusters of other rows, or subtract them (-1)."""
-    for own, more in zip(sums, other, strict=True):
-        cross_kernel.add_cross(own, more, sign)
 
 
 @dataclass
@@ -396,8 +299,8 @@ class ClusterCovariances:
     def choose(cls, prices: BlockPricing, part: PricedPartition, kept: Mask | None) -> ClusterCovariances:
         """The blocks that shorten the description of the clusters most, or `kept` ones (K, P)."""
         groups, weight = part.moments.groups, part.moments.sizes
-        deviations = prices.own_deviations(part.moments, part.cross)
-        gains = prices.gains(part.pricing, groups, deviations, part.work)
+        deviations = part.scatter.deviations
+        gains = prices.gains(part.pricing, groups, part.scatter, part.work)
         block = prices.choose(gains, groups, deviations, part.mask)[0] if kept is None else kept
         saving = np.empty(len(block))
         matrix = (deviations + prices.prior) / (weight + 1.0)[:, None, None]
@@ -412,15 +315,15 @@ class ClusterCovariances:
         """The same with one covariance that all clusters share, and the nats that it saves in all over the
         distributions of the whole table.
         """
-        weight, deviations = part.moments.sizes, prices.own_deviations(part.moments, part.cross)
-        excess = prices.excess_of(part.moments.groups)
-        block, saved = prices.choose_tied(part, deviations, excess, kept)
+        weight, deviations = part.moments.sizes, part.scatter.deviations
+        excess = prices.excess_of(part.moments.groups) + part.scatter.divergence
+        block, saved = prices.choose_tied(part, excess, kept)
         matrix = (deviations.sum(axis=0) + prices.prior) / (weight.sum() + 1.0)
         saving, held = np.zeros(len(weight)), np.flatnonzero(block)
         if len(held):
             some = np.ix_(held, held)
             inverse, log_det = np.linalg.inv(matrix[some]), np.linalg.slogdet(matrix[some])[1]
-            own, at = deviations[:, held[:, None], held], part.mean[:, prices.columns[held]]
+            own, at = deviations[:, held[:, None], held], part.scatter.mean[:, held]
             saving = 0.5 * (np.trace(own, axis1=1, axis2=2) + weight * ((at * at).sum(axis=1) - log_det))
             saving -= 0.5 * (own * inverse).sum(axis=(1, 2)) + len(held) * prices.h
             saving -= excess[:, held].sum(axis=1)
@@ -436,13 +339,19 @@ class ClusterCovariances:
             block,
             saving,
             part.moments.sizes,
-            part.mean.take(part.cross.columns, axis=1),
+            part.scatter.mean,
             matrix,
             *prices.units,
             prices.levels,
             prices.inside,
             list(zip(prices.first_level.tolist(), prices.excess, strict=True)),
         )
+
+    def conditionals(self) -> Conditionals:
+        """The distributions of missing cells; columns outside the block of a cluster are independent."""
+        own = self.block
+        related = (own[:, :, None] & own[:, None, :]) | np.eye(own.shape[1], dtype=np.uint8)
+        return Conditionals(self.centre, self.scale, self.mean, self.matrix * related)
 
     def features(self, n_features: int) -> Mask:
         """(K, D) features that blocks replace."""
@@ -518,19 +427,9 @@ def precisions(matrix: Floats, columns: NDArray[np.bool_] | NDArray[np.intp]) ->
     return np.asarray(np.diag(np.linalg.inv(matrix[np.ix_(columns, columns)])))
 
 
-def n_complete_columns(encoding: LevelEncoding, total: Moments) -> int:
-    """Numeric columns of a table with these moments as one cluster that a block could hold: those with scores
-    and without missing cells.
-    """
-    grid = total.grid
-    # the last level of a column
-    missing = total.counts[0, np.append(grid.level_start[1:], grid.n_levels) - 1]
-    return int((missing[encoding.with_scores().scored_levels] == 0).sum())
-
-
 def too_many_columns(encoding: LevelEncoding | None, total: Moments, spec: ModelSpec) -> list[str]:
     """A note if the table has more columns than a covariance can hold."""
-    n = 0 if encoding is None or spec.covariance == "diagonal" else n_complete_columns(encoding, total)
+    n = 0 if encoding is None or spec.covariance == "diagonal" else n_covariance_columns(encoding, total)
     if n <= MOST_COLUMNS:
         return []
     return [

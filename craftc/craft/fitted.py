@@ -23,10 +23,11 @@ from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc.craft.background import Background, feature_prices
 from craftc.craft.clusters import Clusters
-from craftc.craft.covariance import CrossProducts, too_many_columns
+from craftc.craft.covariance import too_many_columns
 from craftc.craft.one_factor import OneFactor
 from craftc.craft.paper.clusters import PaperClusters
 from craftc.craft.parameters import ModelSpec
+from craftc.craft.products import CrossProducts
 from craftc.describe.columns import Column
 from craftc.describe.statistics import column_statistics
 from craftc.describe.view import ClusterView, links_of, order_by_size
@@ -505,7 +506,7 @@ class FittedClusters:
             for change in self.path.changes()[:step]:
                 rows = rows.merged(change.place)
         if self.cross is not None and along.cross is not None:
-            cross = CrossProducts(self.cross.columns, along.cross.at(step))
+            cross = replace(self.cross, sums=along.cross.at(step))
         return replace(
             self,
             sums=sums,

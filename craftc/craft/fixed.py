@@ -12,15 +12,14 @@ import numpy as np
 
 from craftc._common.labels import chunks
 from craftc._common.merge_path import Change, MergePath
-from craftc._common.messages import warn_user
 from craftc._common.typing import Integers, Labels, Mask
 from craftc._common.validation import WEIGHT_BITS
 from craftc._kernels import moments as moments_kernel
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters
-from craftc.craft.covariance import CrossProducts, add_products
 from craftc.craft.fitted import CarriedSums, ColumnLinks, FittedClusters, PathClusters, RowCounts
+from craftc.craft.products import CrossProducts, add_products, products_of
 from craftc.table import MixedTable
 from craftc.table.moments import NUMERIC_CELLS, Moments, add_groups
 
@@ -103,11 +102,11 @@ def sums_of_rows(
     check_far(fitted, columns, weight)
     cross = None
     if fitted.cross is not None:
-        seen = _with_means(fixed, fitted.cross.columns, seen, labels)
-        of_rows = CrossProducts.of_partition(
-            fitted.cross.columns, fitted.sums.grid, seen, weight, labels, K, n_threads
+        assert fixed.covariances is not None
+        conditionals = fixed.covariances.conditionals()
+        cross = products_of(
+            fitted.cross.columns, fitted.sums.grid, seen, weight, labels, K, conditionals, n_threads
         )
-        cross = of_rows.sums
     grid = fitted.sums.grid
     groups = Moments.of_partition(grid, unit, seen, weight, labels, K, n_threads).groups
     original = groups
@@ -149,25 +148,6 @@ def check_far(fitted: FittedClusters, columns: MixedTable, weight: Integers) -> 
             f"Column {names[d]!r} contains {value:.6g}, so far beyond the numbers of the fit that exact sums "
             "overflow; check its unit, or refit(X) with keep='numbers'."
         )
-
-
-def _with_means(fixed: Clusters, columns: Integers, seen: MixedTable, labels: Labels) -> MixedTable:
-    """Rows whose missing scores in the columns of covariances are the means of their clusters."""
-    held, background = fixed.covariances, fixed.background
-    assert held is not None
-    missing = np.isnan(seen.numeric[:, columns])
-    if not missing.any():
-        return seen
-    warn_user(
-        f"{np.count_nonzero(missing)} missing cells of columns in covariances count as the means of their "
-        "clusters; refit(X) chooses covariances anew."
-    )
-    numeric = np.array(seen.numeric)
-    at, which = np.nonzero(missing)
-    d = columns[which]
-    mean = held.mean[labels[at], which] / background.scale[d] + background.centre[d]
-    numeric[at, d] = mean
-    return MixedTable._trusted(numeric, seen.codes, seen.schema, seen._scratch)
 
 
 def updated(

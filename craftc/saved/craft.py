@@ -7,7 +7,7 @@ Everything else follows from the sums, bit for bit, and is computed on loading.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -20,13 +20,13 @@ from craftc._kernels.craft_cross_products import cross_width
 from craftc.craft.background import Background
 from craftc.craft.base import CraftBase
 from craftc.craft.changes import KINDS, Changes, Segment
-from craftc.craft.covariance import MOST_COLUMNS, CrossProducts
 from craftc.craft.estimator import CRAFT
 from craftc.craft.fitted import CarriedSums, ColumnLinks, FittedClusters, PathClusters, RowCounts
 from craftc.craft.fixed import FixedClusters
 from craftc.craft.one_factor import OneFactor
 from craftc.craft.paper.estimator import PaperCRAFT
 from craftc.craft.parameters import MODELS, SELECTIONS, ModelSpec
+from craftc.craft.products import MOST_COLUMNS, CrossProducts
 from craftc.craft.rows import Encoding
 from craftc.craft.rows.scores import MixtureFit
 from craftc.craft.rows.unusual import OUTLIER
@@ -135,7 +135,7 @@ def _along_of(
     if cross is not None:
         for groups, products in zip(later.sums, later.cross or [], strict=True):
             of_step = Moments.of_groups(moments.grid, moments.unit, groups)
-            _check_products(CrossProducts(cross.columns, products), of_step)
+            _check_products(replace(cross, sums=products), of_step)
     demand([*map(len, later.masks)] == sizes, "the masks along the path are not complete")
     _check_masks(later.masks, moments, encoding, cross, spec.tied, rows)
     along.masks += later.masks
@@ -197,7 +197,10 @@ _FITTED = StoredRecord(
     mask=Optional(_MASK),
     cross=Optional(
         StoredRecord(
-            CrossProducts, columns=integers("covariance columns", least=0), sums=integers("K", "products")
+            CrossProducts,
+            columns=integers("covariance columns", least=0),
+            sums=integers("K", "products"),
+            prior=floats("covariance columns", "covariance columns", least=-1.0, most=1.0),
         )
     ),
     rows=Optional(
@@ -343,7 +346,7 @@ def _check_fixed(fixed: FixedClusters, fitted: FittedClusters) -> None:
     demand((fixed.cross is None) == (scored is None), "the sums of products are not complete")
     cross = None
     if scored is not None and fixed.cross is not None:
-        cross = CrossProducts(scored.columns, fixed.cross)
+        cross = replace(scored, sums=fixed.cross)
         _check_products(cross, moments)
     _check_masks([fixed.mask], moments, fitted.encoding, cross, fitted.spec.tied, fitted.rows)
 
@@ -373,18 +376,23 @@ def _check_masks(
 
 def _check_products(cross: CrossProducts, moments: Moments) -> None:
     """The sums of products of columns: their diagonal is that of the moments."""
-    columns, sums, grid = cross.columns, cross.sums, moments.grid
+    columns, sums, prior, grid = cross.columns, cross.sums, cross.prior, moments.grid
     P = len(columns)
     fits = 2 <= P <= MOST_COLUMNS and bool((np.diff(columns) > 0).all()) and columns[-1] < grid.p
     demand(fits, "the columns of the covariances do not fit the model")
-    demand(sums.shape[1] == cross_width(P), "the sums of products do not fit the model")
-    complete = moments.present[:, columns] == moments.sizes[:, None]
-    demand(bool(complete.all()), "a column of the covariances has missing values")
+    demand(
+        sums.shape[1] == cross_width(P) and prior.shape == (P, P), "the sums of products do not fit the model"
+    )
     squares = np.cumsum(np.arange(1, P + 1)) - 1  # the position of every square among the products
+    missing = moments.present[:, columns] < moments.sizes[:, None]
     for word in (0, 1):
         known = moments.groups[:, grid.first_numeric + NUMERIC_CELLS * columns + 3 + word]
-        same = np.array_equal(sums[:, 2 * squares + word], known)
+        same = bool((missing | (sums[:, 2 * squares + word] == known)).all())
         demand(same, "the sums of products contradict the sums of squares")
+    expected = sums[:, P * (P + 1) :].reshape(len(sums), 2, P, 2)
+    demand(not (expected.any(axis=(1, 3)) & ~missing).any(), "cells are expected where none is missing")
+    correlations = np.array_equal(prior, prior.T) and bool((np.diag(prior) == 1.0).all())
+    demand(correlations and bool((np.linalg.eigvalsh(prior) > 0).all()), "the correlations are not possible")
 
 
 def _check_attributes(model: CraftBase) -> None:

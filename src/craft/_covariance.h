@@ -17,8 +17,8 @@
 #include "common/_lanes.h"
 
 /* total (COVARIANCE_TILE) = start + sum over the m columns of (1/2) y^2 - background, with y = L^-1 (z -
- * mean); NaN for a row with a missing cell. `inverse` is L^-1 (m, m); z and background hold COVARIANCE_TILE
- * cells of each column, `position` those of the block; `work` has room for m columns. */
+ * mean), and 0 in place of z - mean where a cell is missing. `inverse` is L^-1 (m, m); z and background hold
+ * COVARIANCE_TILE cells of each column, `position` those of the block; `work` has room for m columns. */
 static inline void covariance_costs(const double *inverse, const double *mean, const ptrdiff_t *position,
                                     ptrdiff_t m, double start, const double *z, const double *background,
                                     double *work, double *total)

@@ -14,8 +14,8 @@ TARGET static void THIS(covariance_tile)(const double *restrict inverse, const d
         const double *cells = z + position[i] * COVARIANCE_TILE,
             *other = background + position[i] * COVARIANCE_TILE;
         for (int v = 0; v < VECTORS; v++) {
-            *(LANE *)(work + i * COVARIANCE_TILE + v * W) = *(const LANE *)(cells + v * W)
-                - ALL(LANE, mean[i]);
+            const LANE apart = *(const LANE *)(cells + v * W) - ALL(LANE, mean[i]);
+            *(LANE *)(work + i * COVARIANCE_TILE + v * W) = PICK(apart == apart, apart);
             y[v] = ALL(LANE, 0.0);
         }
         for (ptrdiff_t j = 0; j <= i; j++)

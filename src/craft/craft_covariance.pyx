@@ -15,7 +15,7 @@ costs the marginal of its observed columns.
 import numpy as np
 
 from cython.parallel cimport prange
-from libc.math cimport INFINITY, NAN, log, sqrt
+from libc.math cimport NAN, log, sqrt
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset
 
@@ -27,6 +27,11 @@ from craftc._kernels.craft cimport (
     CRAFT_FAR, CRAFT_PAD, TILE, CostTables, craft_cheapest, craft_least, craft_rows_scratch_size, tile_costs,
 )
 from craftc._kernels.moments cimport check_table, rows_number, rows_of, rows_weight, table_rows
+
+cdef extern from "craft/_cholesky.h" nogil:
+    bint cholesky(double *A, Py_ssize_t m, double *half_log)
+    void lower_inverse(const double *L, Py_ssize_t m, double *W)
+    void inverse_of_factor(double *A, Py_ssize_t m, double *work)
 
 cdef extern from "craft/_covariance.h" nogil:
     void covariance_costs(const double *inverse, const double *mean, const Py_ssize_t *position, Py_ssize_t m,
@@ -138,7 +143,7 @@ cdef double _reduce(
             R[i * m + j] = prior[column[i], column[j]]
             V[i * m + j] = (deviation[column[i], column[j]] + R[i * m + j]) / (weight + 1.0) \
                 / sqrt(variance[column[i]] * variance[column[j]])
-    if not _cholesky(V, m, &half_log) or not _cholesky(R, m, &prior_half_log):
+    if not cholesky(V, m, &half_log) or not cholesky(R, m, &prior_half_log):
         size[0] = 0
         return 0.0
     value = prior_half_log - (weight + 1.0) * half_log - 0.5 * m * (m - 1) * h
@@ -148,8 +153,8 @@ cdef double _reduce(
     value -= code[added]
     if full:
         return value
-    _invert(V, m, L)
-    _invert(R, m, L)
+    inverse_of_factor(V, m, L)
+    inverse_of_factor(R, m, L)
     d = m
     while d > 1:                # columns 0..m-1 of V and R; removed ones have column[] = -1
         worst, most = -1, 1e-9
@@ -180,18 +185,6 @@ cdef double _reduce(
     return value if j > 1 else 0.0
 
 
-cdef void _invert(double *A, Py_ssize_t m, double *L) noexcept nogil:
-    """L^-T L^-1 in place of the lower factor L."""
-    cdef Py_ssize_t i, j, d
-    _lower_inverse(A, m, L)
-    for i in range(m):
-        for j in range(i + 1):
-            A[i * m + j] = 0.0
-            for d in range(i, m):
-                A[i * m + j] += L[d * m + i] * L[d * m + j]
-            A[j * m + i] = A[i * m + j]
-
-
 cdef void _leave(double *A, Py_ssize_t m, const Py_ssize_t *column, Py_ssize_t one) noexcept nogil:
     """The inverse of a matrix without one row and column, from that with it; other columns that have left are
     negative.
@@ -203,28 +196,6 @@ cdef void _leave(double *A, Py_ssize_t m, const Py_ssize_t *column, Py_ssize_t o
             for j in range(m):
                 if column[j] >= 0:
                     A[i * m + j] -= A[i * m + one] * A[one * m + j] / pivot
-
-
-cdef bint _cholesky(double *A, Py_ssize_t m, double *half_log) noexcept nogil:
-    """The lower factor of a symmetric matrix in place, and half the logarithm of its determinant; False if it
-    is not positive definite.
-    """
-    cdef Py_ssize_t i, j, c
-    cdef double left
-    half_log[0] = 0.0
-    for i in range(m):
-        for j in range(i + 1):
-            left = A[i * m + j]
-            for c in range(j):
-                left -= A[i * m + c] * A[j * m + c]
-            if j < i:
-                A[i * m + j] = left / A[j * m + j]
-            elif left > 0.0:
-                A[i * m + i] = sqrt(left)
-                half_log[0] += log(A[i * m + i])
-            else:
-                return False
-    return True
 
 
 def block_savings(
@@ -259,30 +230,15 @@ def block_savings(
                 correlated += 0.5 * log(matrix[k, column[a], column[a]])
                 for c in range(a + 1):
                     factor[a * m + c] = matrix[k, column[a], column[c]]
-            definite = definite and _cholesky(&factor[0], m, &half_log)
+            definite = definite and cholesky(&factor[0], m, &half_log)
             for a in range(m):
                 for c in range(a + 1):
                     factor[a * m + c] = prior[column[a], column[c]]
-            definite = definite and _cholesky(&factor[0], m, &prior_half_log)
+            definite = definite and cholesky(&factor[0], m, &prior_half_log)
             saving[k] = ((weight[k] + 1.0) * (correlated - half_log) + prior_half_log
                          - 0.5 * m * (m - 1) * h)
     if not definite:
         raise ValueError("The covariance of a block is not positive definite.")
-
-
-cdef void _lower_inverse(const double *L, Py_ssize_t m, double *W) noexcept nogil:
-    """The inverse of a lower triangular matrix."""
-    cdef Py_ssize_t i, j, c
-    cdef double total
-    for j in range(m):
-        for i in range(j):
-            W[i * m + j] = 0.0
-        W[j * m + j] = 1.0 / L[j * m + j]
-        for i in range(j + 1, m):
-            total = 0.0
-            for c in range(j, i):
-                total += L[i * m + c] * W[c * m + j]
-            W[i * m + j] = -total / L[i * m + i]
 
 
 # ---- costs of rows ----
@@ -329,7 +285,7 @@ cdef class Blocks:
     cdef const double *precision_
     cdef const double *half_log_precision
     cdef const double *mean_            # (n, P) those of the block first
-    cdef const double *sigma            # (n, P, P) those of the block first, in rows of its size
+    cdef const double *concentration    # (n, P, P) those of Sigma^-1 first, in rows of the size of the block
     cdef const double *inverse          # (n, P, P) L^-1, in the same way
     cdef const double *half_log_det     # (n,)
     cdef const double *white            # (m, lanes) L^-1 mu of the clusters that all share one block, or NULL
@@ -341,17 +297,15 @@ cdef class Blocks:
         self.cluster, self.member, self.mean, self.covariance = cluster, member, mean, covariance
         self.inside = inside
         position, size = np.zeros((B, P), np.intp), np.zeros(B, np.intp)
-        packed, sigma = np.zeros((B, P)), np.zeros((B, P * P))
+        packed, concentration = np.zeros((B, P)), np.zeros((B, P * P))
         inverse, half_log = np.zeros((B, P * P)), np.zeros(B)
         cdef Py_ssize_t[:, ::1] position_ = position
         cdef Py_ssize_t[::1] size_ = size
-        cdef double[:, ::1] packed_ = packed, sigma_ = sigma, inverse_ = inverse
+        cdef double[:, ::1] packed_ = packed, concentration_ = concentration, inverse_ = inverse
         cdef double[::1] half_log_ = half_log
         cdef const uint8_t[:, ::1] member_ = member
         cdef const double[:, ::1] given_mean = mean
         cdef const double[:, :, ::1] given = covariance
-        factor = np.zeros(max(P * P, 1))
-        cdef double[::1] factor_ = factor
         if (member_.shape[0] != B or member_.shape[1] != P or given_mean.shape[0] != B
                 or given_mean.shape[1] != P
                 or given.shape[0] != B or given.shape[1] != P or given.shape[2] != P):
@@ -367,12 +321,12 @@ cdef class Blocks:
             size_[b] = m
             for i in range(m):
                 for j in range(m):
-                    sigma_[b, i * m + j] = factor_[i * m + j] = given[b, position_[b, i], position_[b, j]]
-            if not _cholesky(&factor_[0], m, &half_log_[b]):
+                    concentration_[b, i * m + j] = given[b, position_[b, i], position_[b, j]]
+            if not cholesky(&concentration_[b, 0], m, &half_log_[b]):
                 raise ValueError(f"The covariance of cluster {cluster[b]} is not positive definite.")
-            _lower_inverse(&factor_[0], m, &inverse_[b, 0])
+            inverse_of_factor(&concentration_[b, 0], m, &inverse_[b, 0])  # leaves L^-1 there
         half_log_precision = 0.5 * np.log(precision)
-        self.arrays = position, size, packed, sigma, inverse, half_log, half_log_precision
+        self.arrays = position, size, packed, concentration, inverse, half_log, half_log_precision
         self.P, self.n, self.largest = P, B, int(size.max()) if B else 0
         self.columns_, self.cluster_ = _indices(columns), _indices(cluster)
         self.position, self.size = _indices(position), _indices(size)
@@ -380,7 +334,8 @@ cdef class Blocks:
         self.shift_, self.precision_ = doubles_in(shift), doubles_in(precision)
         self.inside_ = doubles_in(inside)
         self.half_log_precision, self.half_log_det = doubles_in(half_log_precision), doubles_in(half_log)
-        self.mean_, self.sigma, self.inverse = doubles_in(packed), doubles_in(sigma), doubles_in(inverse)
+        self.mean_, self.inverse = doubles_in(packed), doubles_in(inverse)
+        self.concentration = doubles_in(concentration)
         self.white = NULL
         if self._is_shared():
             m = size_[0]
@@ -401,7 +356,7 @@ cdef class Blocks:
                 if self.position[b * P + i] != self.position[i]:
                     return False
             for i in range(P * P):
-                if self.sigma[b * P * P + i] != self.sigma[i]:
+                if self.inverse[b * P * P + i] != self.inverse[i]:
                     return False
         return True
 
@@ -426,7 +381,7 @@ cdef int _check_blocks(CostTables tables, Blocks blocks) except -1:
 
 
 cdef Py_ssize_t _scratch_size(CostTables tables, Blocks blocks) noexcept nogil:
-    cdef Py_ssize_t marginal = blocks.largest * (2 * blocks.largest + 2)
+    cdef Py_ssize_t marginal = blocks.largest * (blocks.largest + 3)
     return (craft_rows_scratch_size(tables.c.p, tables.c.q, tables.c.lanes) + 3 * TILE * blocks.P
             + (marginal + 7) // 8 * 8)
 
@@ -541,16 +496,19 @@ cdef const double *_tile_costs(
     cdef Py_ssize_t f, r, b
     cdef double cell
     cdef double[TILE] total
+    cdef bint[TILE] incomplete
     cdef double *cost = <double *> tile_costs(table, all_rows, &tables.c, first, n, scratch, total)
     cdef double *z = scratch + craft_rows_scratch_size(tables.c.p, tables.c.q, tables.c.lanes)
     cdef double *background = z + TILE * B.P
     cdef double *work = background + TILE * B.P
+    for r in range(TILE):
+        incomplete[r] = False
     for f in range(B.P):
         for r in range(TILE):
             cell = (rows_number(table, first + r, B.columns_[f])
                     - B.centre_[f]) * B.scale_[f] if r < n else 0.0
             if cell != cell:
-                z[f * TILE + r], background[f * TILE + r] = NAN, 0.0
+                z[f * TILE + r], background[f * TILE + r], incomplete[r] = NAN, 0.0, True
                 continue
             cell = max(-CRAFT_FAR, min(CRAFT_FAR, cell))
             z[f * TILE + r] = cell
@@ -560,7 +518,7 @@ cdef const double *_tile_costs(
         _shared_costs(B, z, background, n, tables.c.lanes, work, total, cost)
         return cost
     for b in range(B.n):
-        _block_costs(B, b, z, background, n, work, total)
+        _block_costs(B, b, z, background, incomplete, n, work, total)
         for r in range(n):
             cost[r * tables.c.lanes + B.cluster_[b]] += total[r]
     return cost
@@ -573,76 +531,115 @@ cdef void _shared_costs(
     """Add the costs of the rows of a tile under the block that all clusters share, less those of the
     background.
     """
-    cdef Py_ssize_t r, b, m = B.size[0]
+    cdef Py_ssize_t r, m = B.size[0]
     covariance_white(B.inverse, B.position, m, B.half_log_det[0], z, background, work, total)
     covariance_distances(B.white, m, lanes, work, total, n, cost)
     for r in range(n):
         if work[(m - 1) * TILE + r] != work[(m - 1) * TILE + r]:
-            for b in range(B.n):
-                cost[r * lanes + b] += _marginal_cost(B, b, z + r, background + r, work + m * TILE)
+            _shared_marginal(B, z + r, total[r], work + m * TILE, cost + r * lanes)
 
 
 cdef void _block_costs(
-    Blocks B, Py_ssize_t b, const double *z, const double *background, Py_ssize_t n, double *work,
-    double *total,
+    Blocks B, Py_ssize_t b, const double *z, const double *background, const bint *incomplete, Py_ssize_t n,
+    double *work, double *total,
 ) noexcept nogil:
     """Costs of the rows of a tile under one block, less those of the background."""
-    cdef Py_ssize_t r, m = B.size[b]
-    covariance_costs(B.inverse + b * B.P * B.P, B.mean_ + b * B.P, B.position + b * B.P, m, B.half_log_det[b],
-                     z, background, work, total)
+    cdef Py_ssize_t r, m = B.size[b], n_missing
+    cdef const double *mean = B.mean_ + b * B.P
+    cdef double change = 0.0
+    covariance_costs(B.inverse + b * B.P * B.P, mean, B.position + b * B.P, m, B.half_log_det[b], z,
+                     background, work, total)
     for r in range(n):
-        if total[r] != total[r]:
-            total[r] = _marginal_cost(B, b, z + r, background + r, work + m * TILE)
+        if incomplete[r]:
+            n_missing = _without_missing(B, b, z + r, work + m * TILE, &change)
+            if n_missing:
+                total[r] += change - _pull(B, b, z + r, mean, n_missing, work + m * TILE)
 
 
-cdef double _marginal_cost(
-    Blocks B, Py_ssize_t b, const double *z, const double *background, double *work,
+# A row with missing columns m costs the marginal of the observed ones o. With y the deviation of the row from
+# the mean, 0 where a cell is missing, and Lambda the inverse of Sigma,
+#
+#     log det Sigma_oo = log det Sigma + log det Lambda_mm,
+#     y_o' Sigma_oo^-1 y_o = y' Lambda y - |G^-1 Lambda_mo y_o|^2,        Lambda_mm = G G^T,
+#     diag(Sigma_oo^-1) = diag(Lambda_oo) - diag(Lambda_om Lambda_mm^-1 Lambda_mo).
+
+cdef Py_ssize_t _without_missing(
+    Blocks B, Py_ssize_t b, const double *z, double *work, double *change,
 ) noexcept nogil:
-    """The same for a row with missing cells: the marginal of its observed columns."""
-    cdef Py_ssize_t i, j, m = B.size[b], n = 0, f
+    """The number of missing cells of a row in a block; their positions and G in `work`; and what the row
+    costs more for them, whatever its observed cells.
+    """
+    cdef Py_ssize_t m = B.size[b], n = 0, i, a, c
     cdef const Py_ssize_t *position = B.position + b * B.P
-    cdef const double *sigma = B.sigma + b * B.P * B.P
-    cdef double *y = work + m * m
-    cdef double *precision = y + m      # of the observed columns, less those of the whole block
-    cdef double *inverse = precision + m
-    cdef const double *whole = B.inverse + b * B.P * B.P
-    cdef double total = 0.0
-    cdef Py_ssize_t a, c
-    for i in range(m):          # the observed rows of Sigma, packed
-        f = position[i] * TILE
-        if z[f] != z[f]:
-            continue
-        y[n] = z[f] - B.mean_[b * B.P + i]
-        total -= background[f]
-        precision[n] = 0.0
-        for a in range(i, m):
-            precision[n] -= whole[a * m + i] * whole[a * m + i]
-        c = 0
-        for j in range(m):
-            if z[position[j] * TILE] == z[position[j] * TILE]:
-                work[n * m + c] = sigma[i * m + j]
-                c += 1
-        n += 1
-    for a in range(1, n):       # from rows of length m to rows of length n
-        for c in range(n):
-            work[a * n + c] = work[a * m + c]
-    cdef double half_log = 0.0
-    if not _cholesky(work, n, &half_log):
-        return INFINITY         # a principal part of a positive definite matrix: cannot happen
-    total += half_log
-    for a in range(n):
-        for c in range(a):
-            y[a] -= work[a * n + c] * y[c]
-        y[a] /= work[a * n + a]
-        total += 0.5 * y[a] * y[a]
-    _lower_inverse(work, n, inverse)
-    c = 0
+    cdef const double *own = B.concentration + b * B.P * B.P
+    cdef Py_ssize_t *missing = <Py_ssize_t *> work
+    cdef double *G = work + m
+    cdef double *x = G + m * m
+    cdef double explained
     for i in range(m):
-        f = position[i]
-        if z[f * TILE] != z[f * TILE]:
-            continue
-        for a in range(c, n):
-            precision[c] += inverse[a * n + c] * inverse[a * n + c]
-        total += 0.5 * precision[c] * B.inside_[f]
-        c += 1
-    return total
+        if z[position[i] * TILE] != z[position[i] * TILE]:
+            missing[n] = i
+            n += 1
+    if n == 0:
+        return 0
+    for a in range(n):
+        for c in range(a + 1):
+            G[a * n + c] = own[missing[a] * m + missing[c]]
+    cholesky(G, n, change)          # a principal part of a positive definite matrix
+    for i in range(m):
+        if z[position[i] * TILE] == z[position[i] * TILE] and B.inside_[position[i]] > 0.0:
+            explained = 0.0
+            for a in range(n):
+                x[a] = own[missing[a] * m + i]
+                for c in range(a):
+                    x[a] -= G[a * n + c] * x[c]
+                x[a] /= G[a * n + a]
+                explained += x[a] * x[a]
+            change[0] -= 0.5 * explained * B.inside_[position[i]]
+    return n
+
+
+cdef double _pull(
+    Blocks B, Py_ssize_t b, const double *z, const double *mean, Py_ssize_t n, double *work,
+) noexcept nogil:
+    """(1/2) |G^-1 Lambda_mo y_o|^2 of a row with n missing cells, prepared in `work`."""
+    cdef Py_ssize_t m = B.size[b], i, a, c
+    cdef const Py_ssize_t *position = B.position + b * B.P
+    cdef const double *own = B.concentration + b * B.P * B.P
+    cdef const Py_ssize_t *missing = <const Py_ssize_t *> work
+    cdef const double *G = work + m
+    cdef double *x = work + m + m * m
+    cdef double y, total = 0.0
+    for a in range(n):
+        x[a] = 0.0
+        for i in range(m):
+            y = z[position[i] * TILE] - mean[i]
+            if y == y:
+                x[a] += own[missing[a] * m + i] * y
+        for c in range(a):
+            x[a] -= G[a * n + c] * x[c]
+        x[a] /= G[a * n + a]
+        total += x[a] * x[a]
+    return 0.5 * total
+
+
+cdef void _shared_marginal(
+    Blocks B, const double *z, double start, double *work, double *cost,
+) noexcept nogil:
+    """Add the costs of a row with missing cells under the block that all clusters share."""
+    cdef Py_ssize_t m = B.size[0], b, i, j, n
+    cdef const double *mean
+    cdef double *y = work + m * (m + 2)
+    cdef double white, total, change = 0.0
+    n = _without_missing(B, 0, z, work, &change)
+    for b in range(B.n):
+        mean, total = B.mean_ + b * B.P, start + change
+        for i in range(m):
+            y[i] = z[B.position[i] * TILE] - mean[i]
+            if y[i] != y[i]:
+                y[i] = 0.0
+            white = 0.0
+            for j in range(i + 1):
+                white += B.inverse[i * m + j] * y[j]
+            total += 0.5 * white * white
+        cost[b] += total - _pull(B, 0, z, mean, n, work)

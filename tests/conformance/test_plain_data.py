@@ -37,13 +37,13 @@ _CRAFT = [
     "craftc.craft.estimator.CRAFT",
     "craftc.craft.fitted.CarriedSums",
     "craftc.craft.fitted.PathClusters",
+    "craftc.table.levels.Axis",
     *_FITTED,
     *_LEVELS,
 ]
 _BLOCKS = [
     "craftc.craft.covariance.Covariance",
-    "craftc.craft.covariance.CrossProducts",
-    "craftc.table.levels.Axis",
+    "craftc.craft.products.CrossProducts",
 ]
 _DP_MEANS = ["craftc._common.cluster_moments.ClusterMoments", "craftc.dpmeans.estimator.DPMeans"]
 _MIXTURE = [

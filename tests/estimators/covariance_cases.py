@@ -7,8 +7,8 @@ import numpy as np
 from craftc import MixedTable
 from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters
-from craftc.craft.covariance import CrossProducts, covariance_columns
 from craftc.craft.parameters import ModelSpec
+from craftc.craft.products import CrossProducts, covariance_columns, first_conditionals, prior_of
 from craftc.craft.rows.local import LocalRows
 from craftc.craft.search import FitConfig
 from craftc.table.levels import LevelEncoding
@@ -60,7 +60,10 @@ def clusters_of(
     moments = Moments.of_partition(grid, 1.0, encoded, weight, labels, K, n_threads)
     background = Background(moments.total(), encoding)
     columns = covariance_columns(background, moments.total())
-    cross = CrossProducts.of_partition(columns, grid, encoded, weight, labels, K, n_threads)
+    rows = LocalRows(encoded, weight)
+    conditionals = first_conditionals(background, columns, moments)
+    sums = rows.cross_products(columns, grid, labels, K, conditionals, n_threads)
+    cross = CrossProducts(columns, sums, prior_of(rows, background, columns, n_threads))
     spec = ModelSpec(selection="priced", price=None, pooled=True, covariance=covariance, tied=tied)
     return Clusters(moments, background, spec, choice, cross, keep=keep)
 

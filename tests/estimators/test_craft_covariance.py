@@ -681,12 +681,26 @@ def test_one_category_and_far_cells():
     np.testing.assert_array_equal(model.transform(far)[1:], model.transform(frame)[1:])
 
 
-def test_a_table_with_missing_cells_uses_its_complete_columns():
-    X, truth = slanted(2, n=900, K=2, p=5, q=0, noise=1, apart=3.0)
-    X[np.random.default_rng(0).random(900) < 0.05, 5] = np.nan
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.25])
+@pytest.mark.parametrize("K", [1, 3])
+def test_correlated_columns_with_missing_cells(K, share):
+    """Clusters and covariances are those of the complete table; new rows are assigned as the rows of fit."""
+    rng = np.random.default_rng(0)
+    p, truth = 6, rng.integers(0, K, 600)
+    far = rng.normal(size=(K, p))
+    far *= 5.0 / np.linalg.norm(far, axis=1, keepdims=True)
+    common = np.sqrt(0.6) * rng.normal(size=(600, 1))
+    X = common + np.sqrt(0.4) * rng.normal(size=(600, p)) + (far[truth] if K > 1 else 0.0)
+    complete = fit(X)
+    X[rng.random(X.shape) < share] = np.nan
     model = fit(X)
-    assert all(5 not in one.columns for one in model.covariances_ if one is not None)
-    assert adjusted_rand_score(truth, model.labels_) > 0.95
+    assert model.n_clusters_ == complete.n_clusters_ == K
+    assert adjusted_rand_score(truth, model.labels_) > 0.9
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    if K > 1:
+        for one, other in zip(model.covariances_, complete.covariances_, strict=True):
+            np.testing.assert_array_equal(one.columns, other.columns)
+            np.testing.assert_allclose(one.matrix, other.matrix, atol=0.25)
 
 
 def test_an_unknown_form():

@@ -40,10 +40,13 @@ def assert_same(clusters, expected, t, rows):
 @pytest.mark.slow_except(16)
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("form", ["auto", "full"])
+@pytest.mark.parametrize("missing", [0.0, 0.1])
 @pytest.mark.parametrize("seed", range(8))
-def test_blocks_and_costs_of_a_partition(seed, form, tied):
+def test_blocks_and_costs_of_a_partition(seed, missing, form, tied):
     q = seed % 2
     X, truth = slanted(seed, n=120, K=3, p=2 + seed % 4, q=q)
+    numbers = X[:, : X.shape[1] - q]
+    numbers[np.random.default_rng(seed).random(numbers.shape) < missing] = np.nan
     weight = np.random.default_rng(seed).integers(1, 4, len(X)) if seed % 4 == 2 else None
     labels = truth if seed % 3 else np.random.default_rng(seed).integers(0, 3, len(X))
     labels = np.unique(labels, return_inverse=True)[1]
@@ -77,7 +80,7 @@ def test_a_choice_continues_and_is_kept(seed, tied):
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("form", ["auto", "full"])
 def test_columns_that_a_block_may_hold(form, tied):
-    """Complete numbers of at least 11 levels, ties and skewness or not."""
+    """Numbers of at least 11 levels, ties and skewness or not, complete or not."""
     rng = np.random.default_rng(4)
     common, n = rng.normal(size=(150, 1)), 150
     X = common + 0.5 * rng.normal(size=(n, 6))
@@ -88,7 +91,7 @@ def test_columns_that_a_block_may_hold(form, tied):
     X[:, 5] = np.maximum(X[:, 5], -0.5)
     labels = (rng.random(n) < 0.4).astype(int)
     t = problem_of(X)
-    assert covariance.block_columns(t).tolist() == [0, 2, 4, 5]
+    assert covariance.block_columns(t).tolist() == [0, 2, 3, 4, 5]
     expected = covariance.state(t, labels, full=form == "full", tied=tied)
     clusters = clusters_of(table_of(X), labels, form, tied=tied)
     assert any(blocks_of(clusters))

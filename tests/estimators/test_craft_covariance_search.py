@@ -9,11 +9,13 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from craftc import CRAFT, MixedTable
+from craftc.craft.background import scored_total
+from craftc.craft.products import prior_of
 from craftc.craft.rows import local
 from craftc.craft.rows.local import LocalRows
 from craftc.craft.search import EncodedRows
 from craftc.craft.search import covariances as covariance_search
-from craftc.craft.search.covariances import CovarianceSearch, scored_total
+from craftc.craft.search.covariances import CovarianceSearch
 from craftc.craft.search.starts import kmeans_starts, low_rank_scores
 from craftc.table.levels import LevelEncoding
 from tests.estimators.covariance_cases import NO_WEIGHT, config_of, problem_of, slanted
@@ -21,23 +23,29 @@ from tests.reference import covariance, pooled
 from tests.reference import covariance_search as reference
 
 
-def case(seed, n=50, K=4, weighted=False):
-    """A table, labels that cut its clusters into slices, and weights or none."""
+def case(seed, n=50, K=4, weighted=False, missing=0.0):
+    """A table, labels that cut its clusters into slices, and weights or none; of the numbers a share is
+    missing.
+    """
     q = seed % 2
     X, truth = slanted(seed, n=n, K=2 + seed % 2, p=2 + seed % 2, q=q, apart=2.0)
     slices = truth * 3 + np.searchsorted(np.quantile(X[:, 0], [0.35, 0.65]), X[:, 0])
     labels = np.unique(np.minimum(slices, K - 1), return_inverse=True)[1].astype(np.int32)
-    weight = np.random.default_rng(seed).integers(1, 4, n) if weighted else NO_WEIGHT
+    rng = np.random.default_rng(seed)
+    weight = rng.integers(1, 4, n) if weighted else NO_WEIGHT
+    X[:, : X.shape[1] - q][rng.random((n, X.shape[1] - q)) < missing] = np.nan
     return X, q, labels, weight
 
 
-def both(seed, tied, covariance="auto", **shape):
+def both(seed, tied, **shape):
     """The search of the package and of the reference with the state of the same labels."""
     X, q, labels, weight = case(seed, **shape)
-    config, columns = config_of(X, q, weight, covariance, tied)
+    config, columns = config_of(X, q, weight, "auto", tied)
     t = problem_of(X, q, weight if len(weight) else None)
-    search = CovarianceSearch(config, columns)
-    other = reference.Search(t, tied=tied, full=covariance in ("full", "tied"))
+    prior = prior_of(config.rows, config.background, columns, 1)
+    np.testing.assert_allclose(prior, covariance.prior(t, covariance.block_columns(t)), rtol=1e-7, atol=1e-9)
+    search = CovarianceSearch(config, columns, prior)
+    other = reference.Search(t, tied=tied)
     return search, search.begin(labels, None), other, other.state(labels)
 
 
@@ -78,11 +86,12 @@ def test_sums_of_scores_follow_from_counts_of_levels(seed):
     np.testing.assert_array_equal(found.grid.scale, expected.grid.scale)
 
 
+@pytest.mark.parametrize("missing", [0.0, 0.15])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_changes_of_j_by_merges(seed, tied, weighted):
-    search, state, other, expected = both(seed, tied, weighted=weighted)
+def test_changes_of_j_by_merges(seed, tied, weighted, missing):
+    search, state, other, expected = both(seed, tied, weighted=weighted, missing=missing)
     assert_same(search, state, expected)
     above = np.triu_indices(state.K, 1)
     np.testing.assert_allclose(
@@ -93,11 +102,12 @@ def test_changes_of_j_by_merges(seed, tied, weighted):
     )
 
 
+@pytest.mark.parametrize("missing", [0.0, 0.15])
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_every_merge_and_its_passes(seed, tied):
+def test_every_merge_and_its_passes(seed, tied, missing):
     """Down to one cluster, J of every state is that of its rows."""
-    search, state, other, expected = both(seed, tied)
+    search, state, other, expected = both(seed, tied, missing=missing)
     while state.K > 1:
         assert_same(search, state, expected)
         after = search.passes(state)
@@ -109,18 +119,19 @@ def test_every_merge_and_its_passes(seed, tied):
 
 
 @pytest.mark.slow_except(8)
+@pytest.mark.parametrize("missing", [0.0, 0.15])
 @pytest.mark.parametrize("far", [False, True])
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_run_of_passes_and_merges(seed, tied, far):
-    search, state, other, expected = both(seed, tied)
+def test_the_run_of_passes_and_merges(seed, tied, far, missing):
+    search, state, other, expected = both(seed, tied, missing=missing)
     assert_same(search, search.run(state, 1, far=far), other.run(expected, far=far))
 
 
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_soft_length(seed, tied):
-    search, state, other, expected = both(seed, tied, weighted=seed == 1)
+    search, state, other, expected = both(seed, tied, weighted=seed == 1, missing=0.15 * (seed == 2))
     found = covariance_search.soft_objective(search.config, state.clusters, search.labels_of(state))
     assert found == pytest.approx(covariance.soft_length(other.t, expected), rel=1e-9)
     assert found <= state.objective + 1e-9
@@ -140,7 +151,8 @@ def test_the_comparison_of_forms(seed, target, form):
     scores = low_rank_scores(config) if seed else np.empty((len(X), 0))
     seeds = kmeans_starts(config, scores, target or min(8, len(X) // 10))
     expected = reference.best_form(t, [(labels, masks)], seeds, target, covariances=form)
-    found = covariance_search.best_form(config, columns, [(labels, bits)], target, scores)
+    prior = prior_of(config.rows, config.background, columns, 1)
+    found = covariance_search.best_form(config, columns, prior, [(labels, bits)], target, scores)
     assert (found is None) == (expected is None)
     if found is not None:
         assert found[0].config.spec.tied == expected[0]

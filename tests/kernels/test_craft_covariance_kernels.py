@@ -41,9 +41,11 @@ def test_cross_products_are_exact(dtype, weighted, n_threads):
         labels,
         grid,
         columns,
+        None,
         partial,
         cross,
         np.zeros((n_threads, 2), np.int64),
+        np.empty((n_threads, cross_kernel.room_size(2))),
         n_threads,
     )
     q = [[round((float(x) - grid.centre[d]) * grid.scale[d]) for x in table.numeric[:, d]] for d in columns]
@@ -60,7 +62,7 @@ def test_deviations_of_unions_are_those_of_their_rows():
     table, clusters = encoding_of(table_of(X)).apply(table_of(X)), clusters_of(table_of(X), labels)
     held, grid = clusters.covariances, clusters.moments.grid
     first, second = np.array([0, 0, 1, 2]), np.array([1, 2, 2, -1])
-    out = np.empty((4, 3, 3))
+    mean, divergence, out = np.empty((4, 3)), np.empty((4, 3)), np.empty((4, 3, 3))
     cross_kernel.deviations(
         clusters.moments.groups,
         held.cross.sums,
@@ -70,8 +72,11 @@ def test_deviations_of_unions_are_those_of_their_rows():
         1.0,
         first,
         second,
+        mean,
+        divergence,
         out,
     )
+    assert not divergence.any()
     for i, (a, b) in enumerate(zip(first, second, strict=True)):
         rows = table.numeric[(labels == a) | (labels == b)]
         q = [[round((float(x) - grid.centre[d]) * grid.scale[d]) for x in rows[:, d]] for d in range(3)]
@@ -260,9 +265,11 @@ def test_short_buffers_are_refused():
             labels.astype(np.int32),
             clusters.moments.grid,
             np.arange(4),
-            np.zeros((1, 2, 20), np.int64),
-            np.zeros((2, 20), np.int64),
+            None,
+            np.zeros((1, 2, 36), np.int64),
+            np.zeros((2, 36), np.int64),
             np.zeros((1, 3), np.int64),
+            np.empty((1, 44)),
             1,
         )
 

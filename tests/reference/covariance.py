@@ -29,6 +29,15 @@ because the mean and the variance of a column of the table are part of J_0, and 
 log (P + 1) + log C(P, m) of the P columns with scores. The columns of the block are none of the columns among
 which masks select.
 
+A row with missing cells is assigned by the marginal of its observed columns. In the costs of clusters its
+missing cells z_m have a distribution q = N(z~, C): they are described by the block as if they were observed,
+on average over q, and less the entropy of q. So the block costs over N(0, 1)
+
+    E_q[...] + sum_m g_m,    g_m = (1/2) (z~_m^2 + C_mm - 1 - log c_m),
+
+with c_m the variance of z_m given the earlier missing ones, too. That is the cost of the marginal if q is
+what the block says of z_m, and more under any other q.
+
 Everything is computed from the rows, with one determinant for every question.
 """
 
@@ -46,6 +55,7 @@ from tests.reference import automatic, levels, pooled
 FEWEST_LEVELS = 11
 WORTH, TIE = 1e-6, 1e-9
 SHRINKAGE = 0.05  # of the correlations of the table towards 0
+MOST_COLUMNS, EM_STEPS = 64, 10
 WINDOW = 1.0 / 16.0  # of the cells
 
 
@@ -82,48 +92,149 @@ def intervals_of_values(own, b):
 
 def with_scores(t, codes, n_levels, numbers):
     """The problem of `tests.reference.tilted` with ``z``, ``v`` and the excess ``e`` (n, D), NaN where a
-    column has no scores: only complete ones of ``numbers`` (position: levels) with 11 levels or more have.
+    column has no scores: only ``numbers`` (position: levels) with 11 levels or more have, and of more than
+    64 such columns the complete ones. Missing cells have the score NaN and an excess of 0.
 
     Scores are rounded to single precision, in which tables hold them.
     """
     t.z, t.v, t.e = np.full((3, len(codes), t.D), np.nan)
+    missing = codes == n_levels
+    scored = [d for d in t.columns if d in numbers and n_levels[d] >= FEWEST_LEVELS]
+    if len(scored) > MOST_COLUMNS:
+        scored = [d for d in scored if not missing[t.rows, d].any()]
     for place, d in enumerate(t.columns):
-        if d not in numbers or n_levels[d] < FEWEST_LEVELS or (codes[t.rows, d] == n_levels[d]).any():
+        if d not in scored:
             continue
         b = levels.shares(codes[:, d], n_levels[d], t.weight)
         z = levels.standardised(numbers[d].value, b)
         by_rank = levels.atom_of(b) is not None or abs(b @ z**3) > 1.0 or b @ z**4 > 5.0
         u, v, e = normal_intervals(b) if by_rank else intervals_of_values(numbers[d], b)
         u = u.astype(np.float32).astype(float)
-        w, cells = t.weight[t.rows], codes[t.rows, d]
-        mean = w @ u[cells] / t.N
-        square = w @ (u[cells] - mean) ** 2 / t.N + v
-        at = np.minimum(codes[:, d], n_levels[d] - 1)  # a missing cell is of weight 0
-        t.z[:, place], t.v[:, place] = (u[at] - mean) / np.sqrt(square), v / square
+        seen = t.rows[~missing[t.rows, d]]
+        w, cells = t.weight[seen], codes[seen, d]
+        mean = w @ u[cells] / w.sum()
+        square = w @ (u[cells] - mean) ** 2 / w.sum() + v
+        at = np.minimum(codes[:, d], n_levels[d] - 1)
+        t.z[:, place] = np.where(missing[:, d], np.nan, (u[at] - mean) / np.sqrt(square))
         # a sample of N(0, 1) in 16 windows has (16 - 1) / 2 nats by chance
-        t.e[:, place] = e[at] - max(0.0, min(w @ e[cells] / t.N, 7.5 / t.N))
+        e = e - max(0.0, min(w @ e[cells] / w.sum(), 7.5 / t.N))
+        t.v[:, place], t.e[:, place] = v / square, np.where(missing[:, d], 0.0, e[at])
+    t.R = correlations(t)
     return t
 
 
 def block_columns(t):
     """Columns with scores."""
-    return np.flatnonzero(~np.isnan(t.z[t.rows]).any(axis=0))
+    return np.flatnonzero(~np.isnan(t.e[t.rows]).any(axis=0))
 
 
 def deviations(t, rows, columns):
     """Weighted mean of some columns and the sum of the squares and products of deviations from it, those
-    inside the levels included.
+    inside the levels and the covariances of missing cells included.
     """
     w, (z, v) = t.weight[rows], cells_of(t, rows, columns)
     mean = w @ z / w.sum()
-    return mean, (z - mean).T @ (w[:, None] * (z - mean)) + np.diag(w @ v)
+    rest = z - mean
+    return mean, rest.T @ (w[:, None] * rest) + np.diag(w @ v) + covariance_of_missing(t, rows, columns)
 
 
 def prior(t, columns):
     """R of some columns: the correlations of the whole table, shrunk towards 0."""
-    every = deviations(t, t.rows, columns)[1]
-    sd = np.sqrt(np.diag(every))
-    return (1.0 - SHRINKAGE) * every / np.outer(sd, sd) + SHRINKAGE * np.eye(len(columns))
+    return t.R[np.ix_(columns, columns)]
+
+
+# ----------------------------------------------------------------------------------------
+# Missing cells
+# ----------------------------------------------------------------------------------------
+
+
+def filled(t, labels, given):
+    """The problem with missing cells as rows with these labels expect them under N(mean_k, sigma_k), `given`
+    (K, D) and (K, D, D): their mean in ``z``, their covariances in ``C`` (n: columns, matrix) and their
+    divergence from N(0, 1) in ``g`` (n, D).
+
+    Conditional distributions are computed from the covariance of the observed columns of every row.
+    """
+    out, columns = SimpleNamespace(**vars(t)), block_columns(t)
+    out.z, out.v, out.g, out.C = t.z.copy(), t.v.copy(), np.zeros(t.z.shape), {}
+    for n, k in zip(t.rows, labels, strict=True):
+        o = columns[~np.isnan(t.z[n, columns])]
+        m = np.setdiff1d(columns, o)
+        if not len(m):
+            continue
+        mean, sigma = given[0][k], given[1][k]
+        slope = np.linalg.solve(sigma[np.ix_(o, o)], sigma[np.ix_(o, m)]).T
+        C = sigma[np.ix_(m, m)] - slope @ sigma[np.ix_(o, m)]
+        out.z[n, m], out.v[n, m], out.C[n] = mean[m] + slope @ (t.z[n, o] - mean[o]), 0.0, (m, C)
+        given_earlier = [np.linalg.det(C[: i + 1, : i + 1]) / np.linalg.det(C[:i, :i]) for i in range(len(m))]
+        out.g[n, m] = 0.5 * (out.z[n, m] ** 2 + np.diag(C) - 1.0 - np.log(given_earlier))
+    return out
+
+
+def covariance_of_missing(t, rows, columns):
+    """Weighted sum over rows of the covariances of their missing cells."""
+    total = np.zeros((t.D, t.D))
+    for n in set(np.asarray(rows).tolist()) & set(getattr(t, "C", ())):
+        m, C = t.C[n]
+        total[np.ix_(m, m)] += t.weight[n] * C
+    return total[np.ix_(columns, columns)]
+
+
+def first_distributions(t, labels):
+    """Means and covariances of clusters by which missing cells are expected at first: independent columns."""
+    K, columns = int(np.max(labels)) + 1, block_columns(t)
+    mean, sigma = np.zeros((K, t.D)), np.tile(np.eye(t.D), (K, 1, 1))
+    for k in range(K):
+        for d in columns:
+            rows = t.rows[(labels == k) & ~np.isnan(t.z[t.rows, d])]
+            w = t.weight[rows]
+            if len(rows):
+                mean[k, d] = w @ t.z[rows, d] / w.sum()
+            square = w @ (t.z[rows, d] - mean[k, d]) ** 2
+            sigma[k, d, d] = (square + 1.0) / (w.sum() + 1.0) + t.v[0, d]
+    return mean, sigma
+
+
+def distributions(now):
+    """The same of the clusters of a state: columns outside the block of a cluster are independent."""
+    t, columns = now.filled, block_columns(now.filled)
+    mean, sigma = np.zeros((now.K, t.D)), np.tile(np.eye(t.D), (now.K, 1, 1))
+    for k in range(now.K):
+        means, every = fitted(t, now.groups if now.tied else now.groups[k : k + 1], columns)
+        own = np.isin(columns, now.block[k])
+        mean[k, columns] = means[k if now.tied else 0]
+        related = (own[:, None] & own) | np.eye(len(columns), dtype=bool)
+        sigma[k][np.ix_(columns, columns)] = np.where(related, every, 0.0)
+    return mean, sigma
+
+
+def is_complete(t):
+    return not np.isnan(t.z[np.ix_(t.rows, block_columns(t))]).any()
+
+
+def correlations(t):
+    """(D, D) correlations of the whole table, shrunk towards 0; with missing cells after steps of EM, in
+    which one row of N(0, I) is part of the table.
+    """
+    columns, out = block_columns(t), np.eye(t.D)
+    if not len(columns):
+        return out
+    one, every = np.zeros(len(t.rows), int), t if is_complete(t) else None
+    mean, sigma = first_distributions(t, one)
+    for _ in range(0 if every is t else EM_STEPS):
+        every = filled(t, one, (mean, sigma))
+        mean[0, columns], found = deviations(every, t.rows, columns)
+        sigma[0][np.ix_(columns, columns)] = (found + np.eye(len(columns))) / (t.N + 1.0)
+    found = deviations(every, t.rows, columns)[1]
+    sd = np.sqrt(np.diag(found))
+    shrunk = (1.0 - SHRINKAGE) * found / np.outer(sd, sd) + SHRINKAGE * np.eye(len(columns))
+    out[np.ix_(columns, columns)] = shrunk
+    return out
+
+
+# ----------------------------------------------------------------------------------------
+# What a block costs
+# ----------------------------------------------------------------------------------------
 
 
 def fitted(t, groups, columns):
@@ -145,11 +256,15 @@ def block_cost(t, groups, columns):
 
 
 def cells_cost(t, rows, columns, mean, sigma):
-    """What complete rows cost under N(mean, sigma), less their cost in the table."""
+    """What rows cost under N(mean, sigma), less their cost in the table: at most, if cells are missing."""
     w, (z, v) = t.weight[rows], cells_of(t, rows, columns)
     inverse, rest = np.linalg.inv(sigma), z - mean
     own = ((rest @ inverse) * rest).sum(axis=1) + v @ np.diag(inverse) + np.linalg.slogdet(sigma)[1]
-    return w @ (0.5 * (own - (z * z + v).sum(axis=1)) + t.e[np.ix_(rows, columns)].sum(axis=1))
+    cost = w @ (0.5 * (own - (z * z + v).sum(axis=1)) + t.e[np.ix_(rows, columns)].sum(axis=1))
+    if hasattr(t, "C"):
+        C = covariance_of_missing(t, rows, columns)
+        cost += 0.5 * ((inverse * C).sum() - np.trace(C)) + w @ t.g[np.ix_(rows, columns)].sum(axis=1)
+    return cost
 
 
 def cells_of(t, rows, columns):
@@ -283,10 +398,13 @@ def state(t, labels, *, full=False, tied=False, choice=None, keep=False):
     """A partition whose clusters hold the covariances that shorten their description, or share one.
 
     Blocks are chosen against the pools of the best masks without blocks; then their columns leave the pools.
-    ``labels`` are those of the rows of positive weight. ``choice``: masks without blocks and the blocks of a
+    Missing cells are expected from independent columns, unless ``t`` is `filled`. ``labels`` are those of
+    the rows of positive weight. ``choice``: masks without blocks and the blocks of a
     partition of the same clusters: masks are sought from there, or masks and blocks are kept.
     """
-    now = SimpleNamespace(labels=np.asarray(labels), K=int(np.max(labels)) + 1, tied=tied)
+    if not hasattr(t, "C") and not is_complete(t):
+        t = filled(t, labels, first_distributions(t, labels))
+    now = SimpleNamespace(labels=np.asarray(labels), K=int(np.max(labels)) + 1, tied=tied, filled=t)
     now.stats = stats = automatic.sums(t, t.rows, labels, now.K)
     now.groups = [t.rows[now.labels == k] for k in range(now.K)]
     if now.K == 1 and not keep:  # none and all columns cost the same: the larger rest
@@ -376,6 +494,12 @@ def without(t, block):
     rest.D, rest.forms = len(left), [t.forms[d] for d in left]
     rest.parameters, rest.columns = t.parameters[left], t.columns[left]
     rest.z, rest.v, rest.e = t.z[:, left], t.v[:, left], t.e[:, left]
+    rest.R = t.R[np.ix_(left, left)]
+    if hasattr(t, "C"):
+        rest.g, rest.C = t.g[:, left], {}
+        for n, (m, C) in t.C.items():
+            kept = np.isin(m, left)
+            rest.C[n] = np.searchsorted(left, m[kept]), C[np.ix_(kept, kept)]
     return rest
 
 
@@ -394,7 +518,7 @@ def row_costs(t, now, seen=None):
             cost[:, k] += np.where(seen[:, d], own - shared, 0.0)
     for k, block in enumerate(now.block):
         if len(block):
-            means, sigma = fitted(t, now.groups if now.tied else now.groups[k : k + 1], block)
+            means, sigma = fitted(now.filled, now.groups if now.tied else now.groups[k : k + 1], block)
             z, v = cells_of(t, t.rows, block)
             z, mean = np.where(seen[:, block], z, np.nan), means[k if now.tied else 0]
             e = t.e[np.ix_(t.rows, block)]

@@ -20,6 +20,7 @@ import numpy as np
 from tests.reference import automatic, covariance, craft, pooled
 
 MAX_PASSES, FEW_CLUSTERS = 50, 30
+SETTLED = 0.1  # nats
 NONE = np.array([], int)
 
 
@@ -28,30 +29,48 @@ class Search:
 
     def __init__(self, t, *, tied=False, full=False):
         self.t, self.tied, self.full = t, tied, full
+        self.complete = covariance.is_complete(t)
         self.tolerance = max(1e-9, 2.0**-46 * t.N * t.D)
 
-    def state(self, labels, choice=None, keep=False):
-        return covariance.state(self.t, labels, tied=self.tied, full=self.full, choice=choice, keep=keep)
+    def state(self, labels, choice=None, keep=False, filled=None):
+        """`filled`: the problem with missing cells as they are expected; None: from independent columns."""
+        t = self.t if filled is None else filled
+        return covariance.state(t, labels, tied=self.tied, full=self.full, choice=choice, keep=keep)
+
+    def expected(self, now, labels):
+        """The problem with missing cells as rows with these labels expect them in the clusters of a state."""
+        if self.complete:
+            return self.t
+        return covariance.filled(self.t, labels, covariance.distributions(now))
+
+    def expected_anew(self, now):
+        """The same partition with missing cells as its clusters expect them, if that is shorter."""
+        if self.complete:
+            return now
+        new = self.state(now.labels, (now.choice[0], None), filled=self.expected(now, now.labels))
+        return new if new.J < now.J else now
 
     # ---- passes ----
 
     def passes(self, now, fewest=1):
         """Passes while J falls and at least ``fewest`` clusters remain."""
-        now.converged = getattr(now, "converged", False)
+        now.converged, settled = getattr(now, "converged", False), False
         for _ in range(MAX_PASSES if now.K > 1 else 0):
             cost = covariance.row_costs(self.t, now)
             stay = cost[np.arange(len(cost)), now.labels]
             labels = np.where(stay - cost.min(axis=1) > craft.STAY_SLACK, cost.argmin(axis=1), now.labels)
-            if np.array_equal(labels, now.labels):
+            if np.array_equal(labels, now.labels) and (self.complete or settled):
                 now.converged = True
                 break
+            filled = self.expected(now, labels)
             left, labels = np.unique(labels, return_inverse=True)
             choice = now.choice[0][left], [now.choice[1][k] for k in left]
-            new = self.state(labels, choice)
+            new = self.state(labels, choice, filled=filled)
             if not now.J - self.tolerance > new.J:  # the former masks and blocks may be shorter
-                new = self.state(labels, choice, keep=True)
+                new = self.state(labels, choice, keep=True, filled=filled)
             if self.tolerance >= now.J - new.J or fewest > new.K:
                 break
+            settled = now.J - new.J < SETTLED
             now, now.converged = new, False
         return now
 
@@ -90,11 +109,11 @@ class Search:
         """(K, K) changes by merges of what the shared block costs."""
         delta = np.zeros((now.K, now.K))
         if self.tied and len(now.block[0]):
-            before = covariance.tied_cost(self.t, now.groups, now.block[0])
+            before = covariance.tied_cost(now.filled, now.groups, now.block[0])
             for i, j in combinations(range(now.K), 2):
                 groups = [rows for k, rows in enumerate(now.groups) if k != j]
                 groups[i] = np.concatenate([now.groups[i], now.groups[j]])
-                delta[i, j] = covariance.tied_cost(self.t, groups, now.block[0]) - before
+                delta[i, j] = covariance.tied_cost(now.filled, groups, now.block[0]) - before
         return delta
 
     def merge(self, now, i, j):
@@ -102,12 +121,12 @@ class Search:
         labels = np.where(labels > j, labels - 1, labels)
         mask = np.delete(now.choice[0], j, axis=0)
         mask[i] |= now.choice[0][j]
-        return self.state(labels, (mask, None))
+        return self.state(labels, (mask, None), filled=now.filled)
 
     def cheapest_merge(self, now, delta):
         """The cheapest merge, and the changes by the merges after it."""
         i, j = best_pair(delta + self.tied_deltas(now))
-        now = self.merge(now, i, j)
+        now = self.expected_anew(self.merge(now, i, j))
         delta, new = np.delete(np.delete(delta, j, 0), j, 1), self.pair_deltas(now, i)
         delta[i], delta[:, i] = new[i], new[:, i]
         return now, delta

@@ -25,10 +25,11 @@ from craftc._common.typing import Array, Floats, Integers, Labels, Mask
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import craft_splits as splits_kernel
 from craftc._kernels.craft import CostTables
+from craftc._kernels.craft_cross_products import Conditionals
 from craftc._kernels.moments import Grid
 from craftc.craft.clusters import Clusters
-from craftc.craft.covariance import CrossProducts
 from craftc.craft.fitted import CarriedSums
+from craftc.craft.products import CrossProducts
 from craftc.craft.rows.scores import RowStatistics
 from craftc.table import MixedTable, Schema
 from craftc.table.levels import LevelEncoding
@@ -325,9 +326,17 @@ class RowStore(Protocol[L, S]):
         ...
 
     def cross_products(
-        self, columns: NDArray[np.intp], grid: Grid, labels: L, n_clusters: int, n_threads: int
-    ) -> CrossProducts:
-        """Exact sums of products of columns, of every cluster of a partition."""
+        self,
+        columns: NDArray[np.intp],
+        grid: Grid,
+        labels: L,
+        n_clusters: int,
+        conditionals: Conditionals | None,
+        n_threads: int,
+    ) -> Integers:
+        """Exact sums of products of columns, of every cluster of a partition; `conditionals`: distributions
+        of missing cells, if there are any.
+        """
         ...
 
     def sums_after(
@@ -337,6 +346,7 @@ class RowStore(Protocol[L, S]):
         labels: L,
         moments: Moments,
         cross: CrossProducts,
+        conditionals: Conditionals | None,
         n_threads: int,
     ) -> tuple[Moments, CrossProducts]:
         """Moments and products of the partition `labels`, from those of the partition place[before], from

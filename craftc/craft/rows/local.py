@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,11 +18,12 @@ from craftc._common.validation import integer_weights
 from craftc._kernels import craft_passes as passes_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels.craft import CostTables
+from craftc._kernels.craft_cross_products import Conditionals
 from craftc._kernels.craft_rows import rows_in
 from craftc._kernels.moments import Grid
 from craftc.craft.clusters import Clusters, assign_only
-from craftc.craft.covariance import CrossProducts, add_products
 from craftc.craft.fitted import CarriedSums, sums_of_table
+from craftc.craft.products import CrossProducts, add_products, products_of
 from craftc.craft.rows import (
     Answer,
     Asking,
@@ -154,10 +156,16 @@ class LocalRows:
         return Moments.of_partition(grid, unit, self.table, self.weight, labels, n_clusters, n_threads)
 
     def cross_products(
-        self, columns: NDArray[np.intp], grid: Grid, labels: Labels, n_clusters: int, n_threads: int
-    ) -> CrossProducts:
-        return CrossProducts.of_partition(
-            columns, grid, self.table, self.weight, labels, n_clusters, n_threads
+        self,
+        columns: NDArray[np.intp],
+        grid: Grid,
+        labels: Labels,
+        n_clusters: int,
+        conditionals: Conditionals | None,
+        n_threads: int,
+    ) -> Integers:
+        return products_of(
+            columns, grid, self.table, self.weight, labels, n_clusters, conditionals, n_threads
         )
 
     def sums_after(
@@ -167,25 +175,27 @@ class LocalRows:
         labels: Labels,
         moments: Moments,
         cross: CrossProducts,
+        conditionals: Conditionals | None,
         n_threads: int,
     ) -> tuple[Moments, CrossProducts]:
         grid, K, n = moments.grid, moments.n_clusters, len(labels)
         moved = np.empty(0, np.intp)
-        if n > _MANY:
+        if n > _MANY and conditionals is None:  # missing cells change in rows that stay, too
             apart = [np.flatnonzero(place[before[rows]] != labels[rows]) + rows.start for rows in chunks(n)]
             moved = np.concatenate(apart)
         if not 0 < _FEW * len(moved) < n:
-            return (
-                self.moments(grid, moments.unit, labels, K, n_threads),
-                self.cross_products(cross.columns, grid, labels, K, n_threads),
-            )
+            sums = self.cross_products(cross.columns, grid, labels, K, conditionals, n_threads)
+            return self.moments(grid, moments.unit, labels, K, n_threads), replace(cross, sums=sums)
         part = LocalRows(self.table.take(moved), self.weight[moved] if len(self.weight) else self.weight)
-        sums, products = moments.select(np.arange(K)), cross.select(np.arange(K))
+        of_moved, products = moments.select(np.arange(K)), cross.select(np.arange(K))
         for sign, own in ((-1, place[before[moved]]), (1, labels[moved])):
-            add_groups(sums.groups, part.moments(grid, moments.unit, own, K, n_threads).groups, grid, sign)
-            more = part.cross_products(cross.columns, grid, own, K, n_threads)
-            add_products(products.sums, more.sums, sign)
-        return sums, products
+            add_groups(
+                of_moved.groups, part.moments(grid, moments.unit, own, K, n_threads).groups, grid, sign
+            )
+            add_products(
+                products.sums, part.cross_products(cross.columns, grid, own, K, None, n_threads), sign
+            )
+        return of_moved, products
 
     def sums_along(self, path: MergePath, moments: Moments, n_threads: int) -> CarriedSums:
         return sums_of_table(path, moments, self.table, self.weight, n_threads)

@@ -8,6 +8,7 @@ total is that of the whole table.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,11 @@ from craftc._kernels import craft_passes as passes_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc._kernels.craft import CostTables
+from craftc._kernels.craft_cross_products import Conditionals
 from craftc._kernels.moments import Grid
 from craftc.craft.clusters import Clusters
-from craftc.craft.covariance import CrossProducts, add_products
 from craftc.craft.fitted import CarriedSums
+from craftc.craft.products import CrossProducts, add_products
 from craftc.craft.rows import Answer, Asking, Candidates, Cells, Encoding, Passes, PassSpace, RowwiseMargins
 from craftc.craft.rows import recipes as operations
 from craftc.craft.rows.local import LocalCluster, LocalRows
@@ -211,14 +213,20 @@ class PartitionedRows:
         return Moments.of_groups(grid, unit, groups)
 
     def cross_products(
-        self, columns: NDArray[np.intp], grid: Grid, labels: FarLabels, n_clusters: int, n_threads: int
-    ) -> CrossProducts:
-        sums = labels.facts.get(("cross", n_clusters))
-        if sums is None:
-            sums = _cross_sum(
-                self.engine.ask(operations.cross_products, (labels,), columns, grid, n_clusters)
-            )
-        return CrossProducts(columns, sums)
+        self,
+        columns: NDArray[np.intp],
+        grid: Grid,
+        labels: FarLabels,
+        n_clusters: int,
+        conditionals: Conditionals | None,
+        n_threads: int,
+    ) -> Integers:
+        known: tuple[Conditionals | None, Integers] | None = labels.facts.get(("cross", n_clusters))
+        if known is not None and known[0] is conditionals:
+            return known[1]
+        return _cross_sum(
+            self.engine.ask(operations.cross_products, (labels,), columns, grid, n_clusters, conditionals)
+        )
 
     def sums_after(
         self,
@@ -227,13 +235,12 @@ class PartitionedRows:
         labels: FarLabels,
         moments: Moments,
         cross: CrossProducts,
+        conditionals: Conditionals | None,
         n_threads: int,
     ) -> tuple[Moments, CrossProducts]:
         grid, K = moments.grid, moments.n_clusters  # the pass gave both
-        return (
-            self.moments(grid, moments.unit, labels, K, n_threads),
-            self.cross_products(cross.columns, grid, labels, K, n_threads),
-        )
+        sums = self.cross_products(cross.columns, grid, labels, K, conditionals, n_threads)
+        return self.moments(grid, moments.unit, labels, K, n_threads), replace(cross, sums=sums)
 
     def sums_along(self, path: MergePath, moments: Moments, n_threads: int) -> CarriedSums:
         assert isinstance(path, FarMergePath)
@@ -283,12 +290,16 @@ class PartitionedRows:
     ) -> tuple[FarLabels, int]:
         if clusters.covariances is None:
             return labels, 0
-        K, grid = clusters.moments.n_clusters, clusters.moments.grid
+        K, grid, conditionals = clusters.moments.n_clusters, clusters.moments.grid, clusters.conditionals
         after = self.engine.labels(Assigned(clusters.tables(), clusters.covariances.blocks()), labels)
         moved, groups, cross = zip(
-            *self.engine.ask(operations.reassigned, (labels, after), columns, grid, K), strict=True
+            *self.engine.ask(operations.reassigned, (labels, after), columns, grid, K, conditionals),
+            strict=True,
         )
-        after.facts |= {(self.table.stage, "moments", K): _sum(groups, grid), ("cross", K): _cross_sum(cross)}
+        after.facts |= {
+            (self.table.stage, "moments", K): _sum(groups, grid),
+            ("cross", K): (conditionals, _cross_sum(cross)),
+        }
         return after, sum(moved)
 
     # ---- the rows of single clusters ----

@@ -18,9 +18,10 @@ from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_covariance as covariance_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import moments as moments_kernel
+from craftc._kernels.craft_cross_products import Conditionals
 from craftc._kernels.craft_rows import rows_in
 from craftc.craft.clusters import Clusters, assign_only, assign_with_blocks
-from craftc.craft.covariance import CrossProducts
+from craftc.craft.products import products_of
 from craftc.craft.rows import Candidates, Cells, distinct_rows
 from craftc.craft.rows.scores import RowStatistics
 from craftc.distributed.partitions import Part
@@ -162,11 +163,16 @@ def moments(part: Part, labels: Labels, stage: str, grid: moments_kernel.Grid, n
 
 
 def cross_products(
-    part: Part, labels: Labels, columns: NDArray[np.intp], grid: moments_kernel.Grid, n_clusters: int
+    part: Part,
+    labels: Labels,
+    columns: NDArray[np.intp],
+    grid: moments_kernel.Grid,
+    n_clusters: int,
+    conditionals: Conditionals | None,
 ) -> Integers:
-    return CrossProducts.of_partition(
-        columns, grid, part.scored, _NO_WEIGHT, labels, n_clusters, part.n_threads
-    ).sums
+    return products_of(
+        columns, grid, part.scored, _NO_WEIGHT, labels, n_clusters, conditionals, part.n_threads
+    )
 
 
 def moved(
@@ -225,13 +231,14 @@ def reassigned(
     columns: NDArray[np.intp],
     grid: moments_kernel.Grid,
     n_clusters: int,
+    conditionals: Conditionals | None,
 ) -> tuple[int, Integers, Integers]:
     """Number of rows that moved, moments, and sums of products of columns."""
     n_moved = int(np.count_nonzero(before != after))
     return (
         n_moved,
         moments(part, after, "scored", grid, n_clusters),
-        cross_products(part, after, columns, grid, n_clusters),
+        cross_products(part, after, columns, grid, n_clusters, conditionals),
     )
 
 

@@ -25,9 +25,9 @@ from craftc._kernels import craft_price as price_kernel
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background, one_point_costs, pricing_of
 from craftc.craft.clusters import Clusters, assign_only, pass_work
-from craftc.craft.covariance import CrossProducts
 from craftc.craft.fitted import PathClusters
 from craftc.craft.parameters import ModelSpec
+from craftc.craft.products import CrossProducts
 from craftc.craft.progress import ProgressMeter
 from craftc.craft.rows import Encoding, L, RowStore, S
 from craftc.craft.rows.local import LocalRows

@@ -24,8 +24,9 @@ from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
 from craftc._common.threads import one_blas_thread
 from craftc._common.typing import Array, Floats, Integers, Labels, Mask
 from craftc.craft.clusters import Clusters
-from craftc.craft.covariance import BlockPricing, CrossProducts
+from craftc.craft.covariance import BlockPricing
 from craftc.craft.fitted import PathClusters
+from craftc.craft.products import CrossProducts, first_conditionals
 from craftc.craft.search import AutomaticResult, LocalConfig
 from craftc.craft.search.covariances import with_scores
 from craftc.craft.search.starts import kmeans_labels, low_rank_scores, scalings
@@ -35,6 +36,7 @@ _MAX_PASSES = 50
 _TRIAL_PASSES = 8  # after a merge or split that is tried
 _MOST_STEPS = 100  # merges, splits and exchanges of a start
 _TRIED = 4  # merges, splits and exchanges that are followed by passes, and merges of a step of the path
+_EXPECTATIONS = 3  # of the missing cells of a partition
 _BEGUN = 3  # starts that are searched to their ends
 _SLIGHT = 0.25  # share of the price of a parameter by which a pass must lower J while partitions are compared
 _HOPELESS = 60.0  # nats by which a merge or split may raise J before passes
@@ -129,10 +131,12 @@ class _State:
 
 
 class ConstrainedSearch:
-    """The search over partitions of these rows; `columns`: of covariances that clusters may hold."""
+    """The search over partitions of these rows; `cross`: of any partition, if clusters may hold
+    covariances.
+    """
 
-    def __init__(self, config: LocalConfig, columns: NDArray[np.intp] | None, bounds: Bounds) -> None:
-        self.config, self.columns, self.bounds = config, columns, bounds
+    def __init__(self, config: LocalConfig, cross: CrossProducts | None, bounds: Bounds) -> None:
+        self.config, self.cross, self.bounds = config, cross, bounds
         self.units = Units(config, bounds.groups)
         self.tolerance = max(_TOLERANCE, config.rounding)
         self.slight = _SLIGHT * config.pricing.h
@@ -145,15 +149,20 @@ class ConstrainedSearch:
     def state(self, labels: Labels, choice: Mask | None, keep: bool = False) -> _State:
         """The state of a partition of the units; clusters without weight are dropped."""
         labels, choice = self._without_empty(labels, choice)
-        config, K, rows = self.config, int(labels.max()) + 1, self.units.rows(labels)
-        moments, cross = config.moments(rows, K), None
-        if self.columns is not None:
-            cross = config.rows.cross_products(
-                self.columns, config.background.grid, rows, K, config.n_threads
-            )
+        config, rows = self.config, self.units.rows(labels)
+        moments = config.moments(rows, int(labels.max()) + 1)
+        background = config.background
+        if self.cross is None:
+            return _State(labels, Clusters(moments, background, config.spec, choice, keep=keep), None)
+        grid, columns, K = background.grid, self.cross.columns, moments.n_clusters
+        conditionals = first_conditionals(background, columns, moments)
+        for _ in range(1 if conditionals is None else 1 + _EXPECTATIONS):
+            sums = config.rows.cross_products(columns, grid, rows, K, conditionals, config.n_threads)
+            cross = replace(self.cross, sums=sums)
             if self._prices is None:
-                self._prices = BlockPricing(config.pricing, config.background, config.spec, moments, cross)
-        clusters = Clusters(moments, config.background, config.spec, choice, cross, self._prices, keep)
+                self._prices = BlockPricing(config.pricing, background, config.spec, cross)
+            clusters = Clusters(moments, background, config.spec, choice, cross, self._prices, keep)
+            conditionals = clusters.conditionals
         return _State(labels, clusters, cross)
 
     def _without_empty(self, labels: Labels, choice: Mask | None) -> tuple[Labels, Mask | None]:
@@ -400,7 +409,7 @@ def _forms(
         rows=config.rows.scored(config.encoding.with_scores()),
         spec=result.spec,
     )
-    yield ConstrainedSearch(scored, result.cross.columns, bounds), starts
+    yield ConstrainedSearch(scored, result.cross, bounds), starts
     if config.spec.covariance == "auto":
         yield ConstrainedSearch(config, None, bounds), [(labels, None) for labels, _ in starts]
 
@@ -424,7 +433,7 @@ def _of_sample(search: ConstrainedSearch) -> tuple[ConstrainedSearch, NDArray[np
     slack = int(search.units.weight.max()) - 1  # units of the sample may fill clusters less exactly
     least, most = max(int(bounds.least * share) - slack, 1), math.ceil(bounds.most * share) + slack
     of_sample = replace(bounds, least=least, most=most, groups=groups)
-    return ConstrainedSearch(sample, search.columns, of_sample), rows
+    return ConstrainedSearch(sample, search.cross, of_sample), rows
 
 
 def _with_path(

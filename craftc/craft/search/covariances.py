@@ -26,28 +26,28 @@ from craftc._common.labels import join, numbering, without
 from craftc._common.merge_path import MergePath
 from craftc._common.random import SAMPLE_ROWS, CraftStream
 from craftc._common.threads import one_blas_thread
-from craftc._common.typing import Array, Floats, Labels, Mask
-from craftc._kernels import moments as moments_kernel
-from craftc._kernels.moments import Grid
-from craftc.craft.background import NO_COLUMNS, Background
+from craftc._common.typing import Floats, Labels, Mask
+from craftc._kernels.craft_cross_products import Conditionals
+from craftc.craft.background import Background, scored_total
 from craftc.craft.clusters import Clusters
-from craftc.craft.covariance import (
+from craftc.craft.covariance import BlockPricing, unions
+from craftc.craft.fitted import PathClusters
+from craftc.craft.products import (
     MOST_COLUMNS,
-    BlockPricing,
     CrossProducts,
     covariance_columns,
-    n_complete_columns,
-    unions,
+    first_conditionals,
+    n_covariance_columns,
+    prior_of,
 )
-from craftc.craft.fitted import PathClusters
 from craftc.craft.rows import L, S
 from craftc.craft.search import FitConfig, drop_empty
 from craftc.craft.search.starts import kmeans_starts, low_rank_scores
-from craftc.table.levels import LevelEncoding
-from craftc.table.moments import NUMERIC_CELLS, Moments, grid_of_ranges
+from craftc.table.moments import Moments
 
 _MAX_PASSES = 50
 _TOLERANCE = 1e-9  # nats by which a step must lower J
+_SETTLED = 0.1  # nats: expected missing cells that lower J by less stay
 _FEW_CLUSTERS = 30  # clusters up to which every merge may be followed by passes before J is compared
 _ROWS = 1 << 12  # among which forms are searched
 _KMEANS_CLUSTERS = 8  # of the starts by k-means, where the number of clusters is not given
@@ -69,8 +69,9 @@ class CovarianceState(Generic[S]):
 class CovarianceSearch(Generic[L, S]):
     """Passes and merges of clusters that may hold covariances of these numeric columns (P,)."""
 
-    def __init__(self, config: FitConfig[L, S], columns: NDArray[np.intp]) -> None:
-        self.config, self.rows, self.columns = config, config.rows, columns
+    def __init__(self, config: FitConfig[L, S], columns: NDArray[np.intp], prior: Floats) -> None:
+        """`prior` (P, P): correlations of the table."""
+        self.config, self.rows, self.columns, self.prior = config, config.rows, columns, prior
         self.tolerance = max(_TOLERANCE, config.rounding)
         self.n_passes = 0
         self._prices: BlockPricing | None = None  # the same for all partitions
@@ -78,15 +79,25 @@ class CovarianceSearch(Generic[L, S]):
     def begin(self, labels: L, mask: Mask | None) -> CovarianceState[S]:
         """The state of a start partition; `mask`: None: chosen from the start."""
         K = self.rows.n_clusters(labels)
-        return self.state(labels, self.rows.snapshot(labels, K), self.config.moments(labels, K), mask)
+        moments = self.config.moments(labels, K)
+        conditionals = first_conditionals(self.config.background, self.columns, moments)
+        return self.state(labels, self.rows.snapshot(labels, K), moments, conditionals, mask)
 
-    def state(self, labels: L, snapshot: S, moments: Moments, choice: Mask | None) -> CovarianceState[S]:
+    def state(
+        self,
+        labels: L,
+        snapshot: S,
+        moments: Moments,
+        conditionals: Conditionals | None,
+        choice: Mask | None,
+    ) -> CovarianceState[S]:
         """The state of a partition, with a snapshot of its labels; `choice`: the features from which the
         choice continues.
         """
         config, K = self.config, moments.n_clusters
         grid = config.background.grid
-        cross = self.rows.cross_products(self.columns, grid, labels, K, config.n_threads)
+        sums = self.rows.cross_products(self.columns, grid, labels, K, conditionals, config.n_threads)
+        cross = CrossProducts(self.columns, sums, self.prior)
         return self._priced(snapshot, numbering(K), moments, cross, choice)
 
     def _priced(
@@ -100,7 +111,7 @@ class CovarianceSearch(Generic[L, S]):
     ) -> CovarianceState[S]:
         config = self.config
         if self._prices is None:
-            self._prices = BlockPricing(config.pricing, config.background, config.spec, moments, cross)
+            self._prices = BlockPricing(config.pricing, config.background, config.spec, cross)
         clusters = Clusters(moments, config.background, config.spec, choice, cross, self._prices, keep)
         return CovarianceState(before, place, clusters, cross, moments.n_clusters, clusters.objective)
 
@@ -113,18 +124,25 @@ class CovarianceSearch(Generic[L, S]):
     def passes(self, state: CovarianceState[S], fewest: int = 1) -> CovarianceState[S]:
         """Batch passes while J falls and at least `fewest` clusters remain."""
         config = self.config
-        large = len(config.rows) > SAMPLE_ROWS
+        large, settled = len(config.rows) > SAMPLE_ROWS, False
         for _ in range(_MAX_PASSES if state.K > 1 else 0):
             if config.stop.is_set():
                 raise KeyboardInterrupt
             self.n_passes += 1
             threads = config.threads(state.K * (1 + len(self.columns) // 2))
             labels, moved = self.rows.reassigned(state.clusters, self.labels_of(state), self.columns, threads)
-            if not moved:
+            conditionals = state.clusters.conditionals
+            if not moved and (conditionals is None or settled):
                 state.converged = True
                 break
             moments, cross = self.rows.sums_after(
-                state.before, state.place, labels, state.clusters.moments, state.cross, config.n_threads
+                state.before,
+                state.place,
+                labels,
+                state.clusters.moments,
+                state.cross,
+                conditionals,
+                config.n_threads,
             )
             labels, left = drop_empty(self.rows, moments, labels)
             snapshot, choice = self.rows.snapshot(labels, len(left)), state.clusters.choice[left]
@@ -136,7 +154,7 @@ class CovarianceSearch(Generic[L, S]):
             fell = state.objective - new.objective
             if fell <= self.tolerance or fewest > new.K:
                 break
-            state = new
+            state, settled = new, fell < _SETTLED
             if config.callback:
                 config.callback(1, state.K, state.objective)
             if large and fell < state.clusters.pricing.h:
@@ -194,11 +212,22 @@ class CovarianceSearch(Generic[L, S]):
         union[i] |= choice[j]
         return self._priced(state.before, place, moments, state.cross.merged(i, j), union)
 
+    def expected_anew(self, state: CovarianceState[S]) -> CovarianceState[S]:
+        """The same partition with missing cells as its clusters expect them, unless the table is complete or
+        long.
+        """
+        conditionals = state.clusters.conditionals
+        if conditionals is None or len(self.rows) > SAMPLE_ROWS:
+            return state
+        labels, moments, choice = self.labels_of(state), state.clusters.moments, state.clusters.choice
+        new = self.state(labels, self.rows.snapshot(labels, state.K), moments, conditionals, choice)
+        return new if new.objective < state.objective else state
+
     def cheapest_merge(self, state: CovarianceState[S], deltas: Floats) -> CovarianceState[S]:
         """Merge the cheapest pair, at any price; `deltas` are updated in place for the next merge."""
         K = state.K
         i, j = best_pair(deltas[:K, :K] + self.tied_deltas(state))
-        state = self.merge(state, i, j)
+        state = self.expected_anew(self.merge(state, i, j))
         rest = without(np.arange(K), j)
         new = self.pair_deltas(state, i)
         deltas[: K - 1, : K - 1] = deltas[rest[:, None], rest]
@@ -317,7 +346,7 @@ class CovarianceSearch(Generic[L, S]):
     def n_clusters_at(self, state: CovarianceState[S], factor: float) -> int:
         """Clusters that are left if clusters are merged while that lowers J at `factor` times the price."""
         spec = replace(self.config.spec, price_factor=factor * self.config.spec.price_factor)
-        scaled = CovarianceSearch(replace(self.config, spec=spec), self.columns)
+        scaled = CovarianceSearch(replace(self.config, spec=spec), self.columns, self.prior)
         start = scaled._priced(
             state.before, state.place, state.clusters.moments, state.cross, state.clusters.choice
         )
@@ -333,7 +362,10 @@ class CovarianceSearch(Generic[L, S]):
         moments = self.config.moments(labels, len(clusters.mask))
         labels, left = drop_empty(self.rows, moments, labels)
         snapshot = self.rows.snapshot(labels, len(left))
-        state = self.state(labels, snapshot, moments, clusters.choice[left])
+        conditionals = clusters.conditionals
+        if conditionals is not None:
+            conditionals = conditionals.select(left)
+        state = self.state(labels, snapshot, moments, conditionals, clusters.choice[left])
         del labels, snapshot
         return self.passes(state, fewest)
 
@@ -356,7 +388,7 @@ def covariance_step(
     `from_kmeans`: whether k-means starts the search, too.
     """
     assert config.encoding is not None
-    if not 2 <= n_complete_columns(config.encoding, moments.total()) <= MOST_COLUMNS:
+    if not 2 <= n_covariance_columns(config.encoding, moments.total()) <= MOST_COLUMNS:
         return None
     rows, encoding = config.rows, config.encoding.with_scores()
     whole = scored_total(encoding, moments.total())
@@ -364,9 +396,10 @@ def covariance_step(
     background = config.background
     positions, sample = config.sample(_ROWS, CraftStream.COVARIANCE_SAMPLE)
     sample = replace(sample, rows=sample.rows.scored(encoding))
-    columns = without_copies(covariance_columns(background, whole), background, sample.table.codes)
+    columns = covariance_columns(background, whole)
     if len(columns) < 2:
         return None
+    prior = prior_of(sample.rows, background, columns, config.n_threads)
     masks = [np.hstack([np.zeros((len(mask), background.grid.p), np.uint8), mask]) for mask in masks]
     labels = [rows.labels_at(snapshot, positions) for snapshot in snapshots]
     starts = list(zip(labels, masks, strict=True))
@@ -376,14 +409,14 @@ def covariance_step(
     for n_clusters in [None] if target is None else [None, min(target, len(masks[-1]))]:
         with one_blas_thread():
             form = best_form(
-                sample, columns, starts if n_clusters else starts[: n_further + 1], n_clusters, scores
+                sample, columns, prior, starts if n_clusters else starts[: n_further + 1], n_clusters, scores
             )
         if form is None:
             continue
         if len(positions) < len(rows):
             spec = replace(config.spec, tied=form[0].config.spec.tied)
             of_all = replace(config, spec=spec, rows=rows.scored(encoding))
-            search: CovarianceSearch[L, S] = CovarianceSearch(of_all, columns)
+            search: CovarianceSearch[L, S] = CovarianceSearch(of_all, columns, prior)
             found.append((search, search.adopted(form[1].clusters, n_clusters or 1)))
         else:  # the sample is the table
             found.append(form)  # type: ignore[arg-type]
@@ -399,14 +432,6 @@ def covariance_step(
     return search, search.number_by_first_appearance(state)
 
 
-def without_copies(columns: NDArray[np.intp], background: Background, codes: Array) -> NDArray[np.intp]:
-    """The columns whose codes are those of no other one: a covariance of a column and its copy is singular,
-    and the copies count as independent columns.
-    """
-    cells = [codes[:, j].tobytes() for j in background.levels_of_scores[columns] - background.grid.p]
-    return columns[np.array([cells.count(own) == 1 for own in cells], np.bool_)]
-
-
 def with_scores(config: FitConfig[L, S], whole: Moments) -> FitConfig[L, S]:
     """The same configuration of rows with the scores of their levels, whose moments as one cluster are
     `whole`. The rows themselves receive scores where they are read.
@@ -416,43 +441,10 @@ def with_scores(config: FitConfig[L, S], whole: Moments) -> FitConfig[L, S]:
     return replace(config, background=Background(whole, encoding), encoding=encoding)
 
 
-def scored_total(encoding: LevelEncoding, total: Moments) -> Moments:
-    """The moments of a table of levels, as one cluster, with the scores of its levels: these follow from the
-    counts, so that all rows have scores only where a form with covariances is found.
-    """
-    columns = encoding.scored_levels
-    counts = [
-        total.groups[0, 1 + start : 1 + start + len(axis.scores)].copy()
-        for start, axis in zip(total.grid.level_start[columns].tolist(), encoding.axes, strict=True)
-    ]
-    occurring = [axis.scores[own > 0] for axis, own in zip(encoding.axes, counts, strict=True)]
-    low = np.array([own.min(initial=np.inf) for own in occurring], np.float64)
-    high = np.array([own.max(initial=-np.inf) for own in occurring], np.float64)
-    grid = grid_of_ranges(encoding.schema, low, high)
-    out = Moments(grid, total.unit, 1)
-    group = out.groups[0]
-    group[: grid.first_numeric] = total.groups[0]
-    for d, (axis, own) in enumerate(zip(encoding.axes, counts, strict=True)):
-        alone = Grid(grid.centre[d : d + 1], grid.scale[d : d + 1], NO_COLUMNS, 0)
-        cells = np.zeros((1, alone.width), np.int64)
-        moments_kernel.accumulate(
-            axis.scores[:, None],
-            np.empty((len(own), 0), np.uint8),
-            own,
-            np.zeros(len(own), np.int32),
-            alone,
-            np.zeros((1, *cells.shape), np.int64),
-            cells,
-            1,
-        )
-        at = grid.first_numeric + NUMERIC_CELLS * d
-        group[at : at + NUMERIC_CELLS] = cells[0, alone.first_numeric :]
-    return out
-
-
 def best_form(
     config: FitConfig[Labels, Labels],
     columns: NDArray[np.intp],
+    prior: Floats,
     starts: list[tuple[Labels, Mask]],
     target: int | None,
     scores: Floats,
@@ -469,7 +461,7 @@ def best_form(
     seeds = kmeans_starts(config, scores, n_seeds)
     found: list[tuple[float, CovarianceSearch[Labels, Labels], CovarianceState[Labels]]] = []
     for tied in {"full": [False], "tied": [True]}.get(spec.covariance, [True, False]):
-        search = CovarianceSearch(replace(config, spec=replace(spec, tied=tied)), columns)
+        search = CovarianceSearch(replace(config, spec=replace(spec, tied=tied)), columns, prior)
         begun = [search.passes(search.begin(labels, None), fewest) for labels in seeds]
         begun = sorted(begun, key=attrgetter("objective"))[:1]
         begun += [search.begin(labels, mask) for labels, mask in at_starts]
