@@ -41,7 +41,6 @@ below.set(xlabel="share of missing values", ylabel="clusters")
 plt.show()
 
 # %%
-# The complete table gives three clusters with covariances. Columns with missing cells are in no covariance,
-# so that a few missing cells already cost agreement; up to 50 %, further ones cost little. The imputed table
-# keeps its covariances, which helps up to 20 %, and falls below from 30 % on: imputed means count as
-# measurements, and rows with many of them become similar to each other.
+# Covariances expect missing cells from the others of their row, so that one missing cell in ten costs no
+# agreement. The imputed table falls below from the first cells on: imputed means count as measurements, and
+# rows with many of them become similar to each other.

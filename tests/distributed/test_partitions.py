@@ -34,6 +34,13 @@ def slanted(n=N):
     return z + 8.0 * (np.arange(n) % 3)[:, None] * np.array([1.0, 0.0, -1.0])
 
 
+def with_gaps(n=N):
+    """The same with missing cells, which covariances expect, and an equal column."""
+    X = slanted(n)
+    X[np.random.default_rng(5).random(X.shape) < 0.1] = np.nan
+    return np.column_stack([X, X[:, 0]])
+
+
 def wide(n=N):
     """More candidate splits than are tried without screening, and more columns than rows of a sample."""
     rng = np.random.default_rng(3)
@@ -56,6 +63,7 @@ TABLES = {
     "numbers": numbers,
     "float32": lambda: numbers(np.float32),
     "slanted": slanted,
+    "slanted, gaps": with_gaps,
     "wide": wide,
 }
 CASES = {
@@ -76,6 +84,7 @@ CASES = {
     "numbers": [{}, {"categorical": [3]}],
     "float32": [{}],
     "slanted": [{}, {"covariance": "full", "n_clusters": 2}, {"covariance": "tied"}],
+    "slanted, gaps": [{}, {"covariance": "tied"}],
     "wide": [{}],
 }
 EACH = [(name, parameters) for name, cases in CASES.items() for parameters in cases]

@@ -614,6 +614,39 @@ def test_rows_without_weight_get_a_cluster(covariance):
     assert any(one is not None for one in with_them.covariances_)
 
 
+@pytest.mark.parametrize("covariance", ["auto", "tied"])
+def test_bits_of_a_table_with_missing_cells(covariance):
+    """Threads, weights as repeated rows, a copy that is not contiguous and cannot be written to."""
+    X, truth = tied_clusters(3, n=400, K=3, p=5)
+    X[np.random.default_rng(0).random(X.shape) < 0.15] = np.nan
+    rows, own = np.repeat(np.arange(400), 2), {"random_state": 0, "n_init": 1, "covariance": covariance}
+    model = CRAFT(init=[truth], n_threads=1, **own).fit(X)
+    weighted = CRAFT(init=[truth], n_threads=3, **own).fit(X, sample_weight=np.full(400, 2.0))
+    twice = CRAFT(init=[truth[rows]], n_threads=3, **own).fit(X[rows])
+    np.testing.assert_array_equal(weighted.labels_, twice.labels_[::2])
+    assert weighted.objective_ == twice.objective_
+    frozen = np.asfortranarray(X)
+    frozen.flags.writeable = False
+    again = CRAFT(init=[truth], n_threads=3, **own).fit(frozen)
+    np.testing.assert_array_equal(again.labels_, model.labels_)
+    assert again.objective_ == model.objective_
+    held = [one for one in model.covariances_ if one is not None]
+    assert held
+    for one, other in zip(held, [one for one in again.covariances_ if one is not None], strict=True):
+        np.testing.assert_array_equal(one.matrix, other.matrix)
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+@pytest.mark.parametrize("K", [1, 3])
+def test_equal_columns_add_no_clusters(K, copies):
+    rng = np.random.default_rng(1)
+    truth, far = rng.integers(0, K, 800), 3.0 * rng.normal(size=(K, 5))
+    X = rng.normal(size=(800, 5)) + (far[truth] if K > 1 else 0.0)
+    model = fit(np.column_stack([X, *[X[:, 0]] * copies]))
+    assert model.n_clusters_ == K
+    assert adjusted_rand_score(truth, model.labels_) > 0.95
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_columns_that_others_determine(dtype):
     """A copy of a column leaves the variance inside the levels, so that a covariance may hold both."""

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from craftc import MixedTable
 from craftc._common.threads import aligned
 from craftc._kernels import craft_covariance as kernel
 from craftc._kernels import craft_cross_products as cross_kernel
@@ -55,6 +56,75 @@ def test_cross_products_are_exact(dtype, weighted, n_threads):
         for t, (a, b) in enumerate([(0, 0), (1, 0), (1, 1)]):
             assert signed(cross[k, 2 * t : 2 * t + 2]) == sum(w[i] * q[a][i] * q[b][i] for i in rows)
     assert not partial.any()
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_missing_cells_count_as_they_are_expected(weighted, n_threads):
+    """Products, expected cells and divergences by conditional distributions; buffers of exactly their size."""
+    rng, n, K, P = np.random.default_rng(0), 2100, 3, 4
+    root = rng.normal(size=(K, P, P))
+    covariance = root @ root.transpose(0, 2, 1) + 0.1 * np.eye(P)
+    labels = rng.integers(-1, K, n).astype(np.int32)
+    X = rng.normal(size=(n, P)) @ root[0].T + 2.0
+    X[rng.random(X.shape) < 0.3] = np.nan
+    X[:5] = np.nan
+    weight = rng.integers(0, 5, n) if weighted else NO_WEIGHT
+    table, columns = MixedTable.from_data(X), np.arange(P)
+    grid, mean = integer_grid(table, weight), rng.normal(size=(K, P))
+    centre, scale = np.nanmean(X, axis=0), 1.0 / np.nanstd(X, axis=0)
+    conditionals = cross_kernel.Conditionals(centre, scale, mean, covariance)
+    width, size = cross_kernel.cross_width(P), n_threads * cross_kernel.room_size(P)
+    buffers = [
+        guarded(n_threads * K * width, np.int64),
+        guarded(K * width, np.int64),
+        guarded(n_threads * P, np.int64),
+        guarded(size),
+    ]
+    (partial, _), (cross, _), (cells, _), (room, _) = buffers
+    partial[:], cross[:] = 0, 0
+    cross_kernel.cross_products(
+        table.numeric,
+        weight,
+        labels,
+        grid,
+        columns,
+        conditionals,
+        partial.reshape(n_threads, K, width),
+        cross.reshape(K, width),
+        cells.reshape(n_threads, P),
+        room.reshape(n_threads, -1),
+        n_threads,
+    )
+    assert all(untouched(*buffer) for buffer in buffers)
+    assert not partial.any()
+    products, sums, divergence = np.zeros((K, P, P)), np.zeros((K, P)), np.zeros((K, P))
+    z = (X - centre) * scale
+    to_grid = grid.scale / scale
+    for i in np.flatnonzero(labels >= 0):
+        k, w = labels[i], weight[i] if weighted else 1
+        m, o = np.flatnonzero(np.isnan(X[i])), np.flatnonzero(~np.isnan(X[i]))
+        slope = covariance[k][np.ix_(m, o)] @ np.linalg.inv(covariance[k][np.ix_(o, o)])
+        C, own = covariance[k][np.ix_(m, m)] - slope @ covariance[k][np.ix_(o, m)], z[i].copy()
+        own[m] = mean[k, m] + slope @ (z[i, o] - mean[k, o])
+        steps = own * to_grid + (centre - grid.centre) * grid.scale
+        products[k] += w * np.outer(steps, steps)
+        products[k][np.ix_(m, m)] += w * C * np.outer(to_grid[m], to_grid[m])
+        sums[k, m] += w * steps[m]
+        chain = np.diag(np.linalg.cholesky(C)) ** 2 if len(m) else np.empty(0)
+        divergence[k, m] += w * 0.5 * (own[m] ** 2 + np.diag(C) - 1.0 - np.log(chain))
+    found = np.array([signed(words) for words in cross.reshape(-1, 2)], float).reshape(K, -1)
+    lower, pairs = np.tril_indices(P), P * (P + 1) // 2
+    np.testing.assert_allclose(found[:, :pairs], products[:, *lower], rtol=1e-9, atol=1e-9 * products.max())
+    np.testing.assert_allclose(found[:, pairs : pairs + P], sums, rtol=1e-9, atol=1e-9 * abs(sums).max())
+    np.testing.assert_allclose(found[:, pairs + P :] / 2.0**32, divergence, rtol=1e-7)
+
+
+def test_conditionals_need_positive_definite_matrices():
+    with pytest.raises(ValueError, match="cluster 0 is not positive definite"):
+        cross_kernel.Conditionals(np.zeros(2), np.ones(2), np.zeros((1, 2)), np.ones((1, 2, 2)))
+    with pytest.raises(ValueError, match="centre or scale"):
+        cross_kernel.Conditionals(np.zeros(3), np.ones(2), np.zeros((1, 2)), np.eye(2)[None])
 
 
 def test_deviations_of_unions_are_those_of_their_rows():

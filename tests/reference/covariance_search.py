@@ -59,7 +59,8 @@ class Search:
             cost = covariance.row_costs(self.t, now)
             stay = cost[np.arange(len(cost)), now.labels]
             labels = np.where(stay - cost.min(axis=1) > craft.STAY_SLACK, cost.argmin(axis=1), now.labels)
-            if np.array_equal(labels, now.labels) and (self.complete or settled):
+            stays = np.array_equal(labels, now.labels)
+            if stays and (self.complete or settled):
                 now.converged = True
                 break
             filled = self.expected(now, labels)
@@ -69,6 +70,7 @@ class Search:
             if not now.J - self.tolerance > new.J:  # the former masks and blocks may be shorter
                 new = self.state(labels, choice, keep=True, filled=filled)
             if self.tolerance >= now.J - new.J or fewest > new.K:
+                now.converged = stays
                 break
             settled = now.J - new.J < SETTLED
             now, now.converged = new, False

@@ -153,6 +153,7 @@ class CovarianceSearch(Generic[L, S]):
             del labels  # no second array of labels in the next pass
             fell = state.objective - new.objective
             if fell <= self.tolerance or fewest > new.K:
+                state.converged = not moved
                 break
             state, settled = new, fell < _SETTLED
             if config.callback:
