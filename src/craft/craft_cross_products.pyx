@@ -54,7 +54,7 @@ cdef extern from "common/_int128.h" nogil:
 # sums of weights below 2^46 stay below 2^127
 cdef double FARTHEST = 2.0**40      # steps of the grid of an expected cell from the centre: the largest range
 cdef double NATS = 2.0**32          # integers to a nat
-cdef int64_t STEPS = 1 << 20        # squared steps of the grid of which covariances are multiples
+cdef int64_t STEPS = 1 << 20        # squared steps of the grid: covariances are multiples of it
 cdef double MOST = 2.0**58
 
 

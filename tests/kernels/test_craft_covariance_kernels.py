@@ -61,7 +61,7 @@ def test_cross_products_are_exact(dtype, weighted, n_threads):
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_missing_cells_count_as_they_are_expected(weighted, n_threads):
-    """Products, expected cells and divergences by conditional distributions; buffers of exactly their size."""
+    """Products, expected cells and divergences by conditional distributions; buffers of their exact size."""
     rng, n, K, P = np.random.default_rng(0), 2100, 3, 4
     root = rng.normal(size=(K, P, P))
     covariance = root @ root.transpose(0, 2, 1) + 0.1 * np.eye(P)

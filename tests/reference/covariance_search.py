@@ -20,7 +20,7 @@ import numpy as np
 from tests.reference import automatic, covariance, craft, pooled
 
 MAX_PASSES, FEW_CLUSTERS = 50, 30
-SETTLED = 0.1  # nats
+STABLE = 0.1  # nats
 NONE = np.array([], int)
 
 
@@ -54,13 +54,13 @@ class Search:
 
     def passes(self, now, fewest=1):
         """Passes while J falls and at least ``fewest`` clusters remain."""
-        now.converged, settled = getattr(now, "converged", False), False
+        now.converged, stable = getattr(now, "converged", False), False
         for _ in range(MAX_PASSES if now.K > 1 else 0):
             cost = covariance.row_costs(self.t, now)
             stay = cost[np.arange(len(cost)), now.labels]
             labels = np.where(stay - cost.min(axis=1) > craft.STAY_SLACK, cost.argmin(axis=1), now.labels)
             stays = np.array_equal(labels, now.labels)
-            if stays and (self.complete or settled):
+            if stays and (self.complete or stable):
                 now.converged = True
                 break
             filled = self.expected(now, labels)
@@ -72,7 +72,7 @@ class Search:
             if self.tolerance >= now.J - new.J or fewest > new.K:
                 now.converged = stays
                 break
-            settled = now.J - new.J < SETTLED
+            stable = now.J - new.J < STABLE
             now, now.converged = new, False
         return now
 

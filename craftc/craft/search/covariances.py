@@ -47,7 +47,7 @@ from craftc.table.moments import Moments
 
 _MAX_PASSES = 50
 _TOLERANCE = 1e-9  # nats by which a step must lower J
-_SETTLED = 0.1  # nats: expected missing cells that lower J by less stay
+_STABLE = 0.1  # nats: expected missing cells that lower J by less stay
 _FEW_CLUSTERS = 30  # clusters up to which every merge may be followed by passes before J is compared
 _ROWS = 1 << 12  # among which forms are searched
 _KMEANS_CLUSTERS = 8  # of the starts by k-means, where the number of clusters is not given
@@ -124,7 +124,7 @@ class CovarianceSearch(Generic[L, S]):
     def passes(self, state: CovarianceState[S], fewest: int = 1) -> CovarianceState[S]:
         """Batch passes while J falls and at least `fewest` clusters remain."""
         config = self.config
-        large, settled = len(config.rows) > SAMPLE_ROWS, False
+        large, stable = len(config.rows) > SAMPLE_ROWS, False
         for _ in range(_MAX_PASSES if state.K > 1 else 0):
             if config.stop.is_set():
                 raise KeyboardInterrupt
@@ -132,7 +132,7 @@ class CovarianceSearch(Generic[L, S]):
             threads = config.threads(state.K * (1 + len(self.columns) // 2))
             labels, moved = self.rows.reassigned(state.clusters, self.labels_of(state), self.columns, threads)
             conditionals = state.clusters.conditionals
-            if not moved and (conditionals is None or settled):
+            if not moved and (conditionals is None or stable):
                 state.converged = True
                 break
             moments, cross = self.rows.sums_after(
@@ -155,7 +155,7 @@ class CovarianceSearch(Generic[L, S]):
             if fell <= self.tolerance or fewest > new.K:
                 state.converged = not moved
                 break
-            state, settled = new, fell < _SETTLED
+            state, stable = new, fell < _STABLE
             if config.callback:
                 config.callback(1, state.K, state.objective)
             if large and fell < state.clusters.pricing.h:
