@@ -14,8 +14,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from craftc._common.typing import Floats, Integers
+from craftc.reading.bare_texts import bare_texts
 from craftc.reading.dates import DATE, LONGEST, SAMPLE
 from craftc.reading.placeholders import MOST_BAD, are_few
+from craftc.reading.quantities import parse_quantities
 
 #: Texts of missing values in every column, and in columns of numbers and dates only (in any case).
 NA_VALUES = ("", "?")
@@ -27,6 +29,8 @@ NUMERIC_NA_VALUES = (
 MAX_INTEGER_CODES = 5
 
 _BOUNDS, _ROUGHLY = "bounds", "rough numbers"  # the first words of the changes that these cause
+_NEGATIVE = "numbers in parentheses are negative"
+_PLURALS = ("s", "e", "n", "en", "es")
 _NO_CENTS = "dashes in the place of cents removed"
 _TIMES_OUT = "multiplied out"  # the last words of the change that "k" or "Mio" causes
 _ALIKE = 10.0  # largest ratio of the medians of numbers with and without a unit that have it all
@@ -46,17 +50,18 @@ _LESS_OR_MORE = (
     r"more|over|above|older|up|less|under|below|younger|mehr|älter|darüber|weniger|jünger|plus|moins"
 )
 _BOUND = (  # words in front of a number that is a bound
-    r"[<>≤≥]=?\s*|(?:under|below|less than|up to|at most|over|above|more than|at least"
+    r"[<>≤≥]=?\s*|(?i:under|below|less than|up to|at most|over|above|more than|at least"
     r"|unter|weniger als|höchstens|bis(?: zu)?|über|mehr als|mindestens|ab|moins de|plus de)\s+"
 )
 _ROUGH = r"(?:[~≈]|c\.|ca\.|approx\.)\s*|(?:about|approx|circa|ca|rund|etwa|environ)\s+"  # or a rough one
+_TEN = r"[x×·*]\s?10(?:\^|\*\*)?[-⁻\d⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}(?:\s?/\s?[^\d\s]{1,6})?"  # x 10^9/L
 _DRESSED = re.compile(
     rf"(?:(?P<bound>{_BOUND})|(?P<rough>{_ROUGH}))?(?P<sign>[-+–]?)\s*(?P<outer>\()?(?P<before>{_CURRENCY})?\s*(?P<open>\()?(?P<inner>[-+–]?)"
     r"(?P<body>(?:\d|[.,]\d)(?:[\d.,]|[ '](?=\d))*(?:[eE][+-]?\d+)?)(?P<cents>(?<=[.,])(?:--?|[–—])|/[-–—])?"
     r"(?:\s?(?P<plus>\+))?\s*"
     r"(?:(?P<times>[kKMB]|[bB]n|mn|[mM]io|[mM]rd|[mM]ill|[tT]sd|Tausend|thousand|[mM]illions?|[bB]illions?|Millionen"
-    r"|Milliarden?|[lL]akhs?|[lL]acs?|[cC]rores?|Cr)\b\.?\s*)?"
-    rf"(?P<after>{_CURRENCY}|[%‰]|(?!(?:and|or|und|oder|et|ou)\s)[^\W\d_°µ][^\d()<>,;]{{0,11}}?|[°µ\"'][^\d]{{0,4}})?"
+    r"|Milliarden?|[lL]akhs?|[lL]acs?|[cC]rores?|Cr)\b\.?\s*)?(?P<also>\+\s?)?"
+    rf"(?P<after>{_CURRENCY}(?:\s?/\s?[^\W\d_]{{1,8}}|\s(?:per|pro|je)\s[^\W\d_]{{1,12}})?|{_TEN}|[%‰]|(?!(?:and|or|und|oder|et|ou)\s)[^\W\d_°µ][^\d()<>,;]{{0,11}}?|[°µ\"'][^\d]{{0,4}})?"
     rf"(?P<close>\))?(?P<minus>-?)(?P<more>\s(?:and|or|&|und|oder|et|ou) (?:{_LESS_OR_MORE}))?",
 )
 _NOTHING = re.compile(rf"(?P<before>{_CURRENCY})\s*[-–—]|[-–—]\s*(?P<after>{_CURRENCY})")  # 0 in accounts
@@ -80,10 +85,12 @@ _CERTAIN = {
     for mark, sign, other in ((",", ",", "[. ']"), (".", r"\.", "[, ']"))
 }
 _THOUSANDS = {".": re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+"), ",": re.compile(r"[1-9]\d{0,2}(?:,\d{3})+")}
+_MANY_STEPS = 20  # numbers beyond which bounds are no categories
 _SURELY = 44  # numbers that all have three digits behind a dot: decimal ones hardly ever do, .9^44 = .01
 _IS_CURRENCY = re.compile(_CURRENCY)
 _FOOTNOTE = re.compile(
-    r"(.*\d)\s*(?:\*{1,3}|[†‡§¹²³#^]|\[[a-z\d]\]|\((?:p|e|r|est|prov|[a-z\d])\.?\)|\^[a-z\d])", re.IGNORECASE
+    r"(.*\d)\s*(?:\*{1,3}|[†‡§¹²³#^]|\[[a-z\d]\]|\((?:p|e|r|est|prov|[a-z\d])\.?\)|(?<!10)\^[a-z\d])",
+    re.IGNORECASE,
 )
 #: Numbers with a letter: corrected, estimated, provisional, revised.
 _LETTERED = re.compile(r"(.*\d\d\d)\s?[ceprx]", re.IGNORECASE)
@@ -156,10 +163,10 @@ def _parse(text: str, point: str, lettered: bool = False) -> _Parsed | None:
     digits, marks = _plain_digits(found["body"], point)
     marks += ["footnote marks removed"] * (noted is not None)
     if n_open:
-        marks.append("numbers in parentheses are negative")
+        marks.append(_NEGATIVE)
     if found["cents"]:
         marks.append(_NO_CENTS)
-    if found["bound"] or found["plus"] or found["more"]:
+    if found["bound"] or found["plus"] or found["also"] or found["more"]:
         marks.append(f"{_BOUNDS} such as {text!r} taken as their number")
     if found["rough"]:
         marks.append(f"{_ROUGHLY} such as {text!r} taken as their number")
@@ -235,6 +242,7 @@ def parse_numbers(
     forced: bool,
     point: str = "",
     scaled: bool | None = None,
+    unit: str = "",
 ) -> Numbers | None:
     """Read the distinct texts of a column as numbers.
 
@@ -242,13 +250,19 @@ def parse_numbers(
     `semicolons`: whether cells are separated by semicolons: "1,234" is then a decimal comma, otherwise a
     thousands separator, unless `point`, the decimal mark of the table, decides. `forced`: whether any number
     of cells may be no numbers. `scaled`: whether thousands and millions ("1.2k", "3 Mio.") are multiplied
-    out; None: where they stand next to each other, or next to other numbers.
+    out; None: where they stand next to each other, or next to other numbers. `unit`: of an earlier table,
+    to which other units of the same quantity are converted.
 
     Returns None if too many cells are no numbers, or their units differ.
     """
     thousands = point == "," and any("." in text for text in texts)
     if not thousands and (plain := _plain_numbers(texts)) is not None:
         return Numbers(plain, [], mark="." if any("." in text for text in texts) else "")
+    shown = texts
+    texts, bared = bare_texts(texts, forced and not unit)
+    if (found := parse_quantities(texts, counts, unit)) is not None:
+        bad = [text for text, value in zip(shown, found.values, strict=True) if np.isnan(value)]
+        return Numbers(found.values, bad, [*bared, found.change], found.unit)
     first = texts[:SAMPLE]
     if not forced and 2 * sum(bool(_parse(text, ".") or _parse(text, ",")) for text in first) < len(first):
         return None
@@ -256,13 +270,13 @@ def parse_numbers(
     parsed = _multiplied(better, scaled)
     if not forced and _are_grades(texts, parsed):
         return None
-    read = _of_one_unit(_without_francs(texts, parsed), counts)
+    read = _of_one_unit(_of_one_number(_without_francs(texts, _not_all_negative(parsed)), unit), counts)
     good = [each for each in read if each is not None]
-    bad = [text for text, each in zip(texts, read, strict=True) if each is None]
+    bad = [text for text, each in zip(shown, read, strict=True) if each is None]
     if not good or (not forced and _is_category(texts, read, good, counts)):
         return None
     values = np.array([np.nan if each is None else each.value for each in read])
-    changes = _changes(good)
+    changes = [*bared, *_changes(good)]
     marked = any("," in text or "." in text for text in texts)
     units = Counter(each.unit for each in good if each.unit)
     unit = units.most_common(1)[0][0] if units else ""
@@ -331,7 +345,8 @@ def _is_category(
     if few and (len(good) < len(read) or unit or n_bounds):
         return True
     is_number = np.array([each is not None for each in read], bool)
-    return 2 * n_bounds > n_good or not are_few(texts, is_number, counts, n_numbers)
+    few_steps = n_numbers <= _MANY_STEPS  # and bounds are ranges
+    return (2 * n_bounds > n_good and few_steps) or not are_few(texts, is_number, counts, n_numbers)
 
 
 def _changes(good: list[_Parsed]) -> list[str]:
@@ -410,6 +425,27 @@ def _are_grades(texts: Sequence[str], parsed: Sequence[_Parsed | None]) -> bool:
     return bool(marked) and all(1.0 <= abs(each.value) <= 6.0 and not each.unit for _, each in numbers)
 
 
+def _not_all_negative(parsed: list[_Parsed | None]) -> list[_Parsed | None]:
+    """Numbers that are all in parentheses, as positive ones."""
+    if not all(each is None or _NEGATIVE in each.marks for each in parsed):
+        return parsed
+    return [each and replace(each, value=-each.value, marks=("parentheses removed",)) for each in parsed]
+
+
+def _of_one_number(parsed: list[_Parsed | None], fitted: str) -> list[_Parsed | None]:
+    """Numbers with the plural of their unit: "1 day" next to "2 days", or where the fit had these."""
+    units = {fitted, *(each.unit for each in parsed if each)}
+    plural = {
+        unit: unit + ending
+        for unit in units
+        for ending in _PLURALS
+        if unit + ending in units
+        and len(unit) > 1
+        and all(abs(each.value) == 1.0 for each in parsed if each and each.unit == unit)
+    }
+    return [each and replace(each, unit=plural.get(each.unit, each.unit)) for each in parsed]
+
+
 def _without_francs(texts: Sequence[str], parsed: list[_Parsed | None]) -> list[_Parsed | None]:
     """Prices with "-.50" as half a franc, where others are written "5.-" and none is negative."""
     if not any(each and _NO_CENTS in each.marks for each in parsed):
@@ -461,6 +497,12 @@ def _of_one_unit(parsed: list[_Parsed | None], counts: Integers) -> list[_Parsed
                 each and (each if each.unit else replace(each, marks=each.marks + noted)) for each in parsed
             ]
     main = units.most_common(1)[0][0]
+    if (
+        main == ""
+        and len(named) == 1
+        and all(each is None or not each.unit or each.is_bound for each in parsed)
+    ):
+        return parsed  # "less than 1 year" next to bare numbers
     return [each if each is not None and each.unit == main else None for each in parsed]
 
 

@@ -27,6 +27,7 @@ from craftc.reading.input_file import TableError
 from craftc.reading.joined import find_joined
 from craftc.reading.labelled import own_labels
 from craftc.reading.remarks import (
+    about_answers,
     about_codes,
     about_levels,
     about_period,
@@ -38,7 +39,6 @@ from craftc.reading.remarks import (
 from craftc.reading.roles import PreparedTable, Roles, answer_name, blank_level, tick_of
 from craftc.reading.sentinels import sentinel_dates, sentinels
 from craftc.reading.several import (
-    LISTS,
     Answers,
     answers_in,
     find_answers,
@@ -59,7 +59,6 @@ from craftc.reading.unusable import (
 )
 from craftc.table.dates import FEWEST_PERIODS, PARTS, named_period, part_name, parts_of, repeats
 from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, ColumnKind, has_lists, is_absent
-from craftc.table.personal import shown_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -364,9 +363,8 @@ class _Reader:
         known = name in self._roles.answers_of
         blanks = str(self._recipe(name).get("blanks", self._roles.blanks))
         cells = shortened(cells, answers.options)
-        self._note_recipe(name, answers=answers.separator, options=list(answers.options), blanks=blanks)
-        if answers.alone:
-            self._note_recipe(name, alone=list(answers.alone))
+        said = {"answers": answers.separator, "options": [*answers.options], "alone": [*answers.alone]}
+        self._note_recipe(name, blanks=blanks, **said)
         blank = codes < 0 if blanks == "missing" else np.zeros(len(codes), bool)
         for option in answers.options:
             flag = np.where(blank, -1, flags_of(cells, option)[codes])
@@ -378,17 +376,8 @@ class _Reader:
         others = sorted(
             {answer for cell in cells for answer in cell}.difference(answers.options, answers.alone)
         )
-        which = f"; {'unknown' if known else 'rare'} answers are left out: "
-        rest = which + shown_cells(name, others) if others else ""
-        if not known or rest:
-            rest += f"; 'no' in each for {shown_cells(name, answers.alone)}" if answers.alone else ""
-            between = "" if answers.separator == LISTS else f", separated by {answers.separator!r}"
-            blank_cells = "missing" if blanks == "missing" else "'no'"
-            self._notes.append(
-                f"{quoted(name)} holds several answers{between}: one column of yes and no for each of "
-                f"{len(answers.options)}, blank cells are {blank_cells}{rest}; "
-                "split=[] keeps the cells whole."
-            )
+        if not known or others:
+            self._notes.append(about_answers(name, answers, others, known, blanks))
 
     def _as_numbers(
         self,
@@ -435,7 +424,13 @@ class _Reader:
         # a fit on plain numbers, and one that multiplied out, have the numbers themselves
         scaled = bool(recipe.get("times")) or not recipe.get("unit") if forced else None
         numbers = parse_numbers(
-            cells, counts, semicolons=self._raw.semicolons, forced=forced, point=point, scaled=scaled
+            cells,
+            counts,
+            semicolons=self._raw.semicolons,
+            forced=forced,
+            point=point,
+            scaled=scaled,
+            unit=str(recipe.get("unit", "")),
         )
         if numbers is None:
             if forced:

@@ -12,6 +12,7 @@ from craftc._common.messages import listed, quoted
 from craftc._common.typing import Floats
 from craftc.reading.cells import as_number, units_among
 from craftc.reading.input_file import TableError
+from craftc.reading.several import LISTS, Answers
 from craftc.reading.unusable import is_code
 from craftc.table.personal import shown_cells
 
@@ -89,6 +90,19 @@ def about_levels(name: str, texts: Sequence[str], present: int) -> list[str]:
             "define clusters; consider leaving it out."
         )
     return notes
+
+
+def about_answers(name: str, answers: Answers, others: Sequence[str], known: bool, blanks: str) -> str:
+    """A note about a column of several answers; `others`: without a column, `known`: the fit had several."""
+    which = f"; {'unknown' if known else 'rare'} answers are left out: "
+    rest = which + shown_cells(name, others) if others else ""
+    rest += f"; 'no' in each for {shown_cells(name, answers.alone)}" if answers.alone else ""
+    between = "" if answers.separator == LISTS else f", separated by {answers.separator!r}"
+    return (
+        f"{quoted(name)} holds several answers{between}: one column of yes and no for each of "
+        f"{len(answers.options)}, blank cells are {'missing' if blanks == 'missing' else repr('no')}{rest}; "
+        "split=[] keeps the cells whole."
+    )
 
 
 def about_period(name: str, period: float) -> str:

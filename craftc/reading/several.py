@@ -94,7 +94,7 @@ def shortened(cells: Iterable[Sequence[str]], stems: Collection[str]) -> list[li
 def _without_alone(
     separator: str, options: Sequence[str], cells: Sequence[Sequence[str]], counts: Integers
 ) -> Answers:
-    """The answers without those that are never given with others, as "None of these": they say what the
+    """The answers without the ones that are never given with others, as "None of these": they say what the
     columns of the others do.
     """
     n_answers = np.array([len(cell) for cell in cells])

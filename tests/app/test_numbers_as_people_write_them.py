@@ -149,10 +149,10 @@ def test_a_unit_in_some_cells():
     read, notes = numbers_of(["12 kg", "7", "31 kg", "45", "52 kg", "60"])
     assert read == [12, 7, 31, 45, 52, 60]
     assert "numbers without 'kg' taken as numbers with it" in notes
-    texts = [f"{i} kg" if i % 2 else f"{1000 * i} g" for i in range(1, 41)]
+    texts = [f"{i} mmol/L" if i % 2 else f"{18 * i} mg/dL" for i in range(1, 41)]
     read, notes = numbers_of(texts)
     assert read == texts
-    assert "'x' holds numbers with different units ('kg', 'g') and is taken as text" in notes
+    assert "'x' holds numbers with different units ('mmol/L', 'mg/dL') and is taken as text" in notes
     assert numbers_of([f"{i} %" if i % 2 else f"{i / 100}" for i in range(1, 41)])[0][0] == "1 %"
 
 

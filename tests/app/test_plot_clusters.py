@@ -289,7 +289,7 @@ def test_a_cluster_without_values_has_no_mark():
     table, _ = three_groups()
     table["height"][:20] = np.nan
     table["colour"][:20] = None
-    table["place"] = table["noise"] + np.repeat([0.0, 20.0, 40.0], [20, 40, 30])
+    table["place"] = table["noise"][::-1] + np.repeat([0.0, 20.0, 40.0], [20, 40, 30])
     model = CRAFT(3, random_state=0).fit(table)
     assert model.cluster_sizes_.tolist() == [20, 40, 30]
     assert np.isnan(model.centers_[0, 0])

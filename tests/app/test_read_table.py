@@ -242,7 +242,7 @@ def test_units(read):
     assert notes == "'x' was read as numbers: 'km' removed."
     table, notes = read(column(cycle(["2door", "4door"])))
     assert list(table["x"].cat.categories) == ["2door", "4door"]
-    table, _ = read(column([f"{i} kg" if i % 2 else f"{i * 1000} g" for i in range(20)] * 2))
+    table, _ = read(column([f"{i} kg" if i % 2 else f"{i * 1000} cm" for i in range(20)] * 2))
     assert isinstance(table["x"].dtype, pd.CategoricalDtype)
 
 

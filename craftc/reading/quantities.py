@@ -1,0 +1,129 @@
+"""Numbers with several units of one quantity: "12 mo" and "2 y", "850 ms" and "1.2 s", "5 ft 6 in", "16y 2m".
+
+All functions work on the distinct texts of a column.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from craftc._common.typing import Floats, Integers
+from craftc.reading.dates import LONGEST, SAMPLE
+from craftc.reading.placeholders import are_few
+
+_YEAR = 31_557_600.0
+_FEWEST_VALUES = 6  # different quantities; fewer are categories
+#: Units of one quantity, the largest first: size and names.
+_FAMILIES: tuple[tuple[tuple[float, str], ...], ...] = (
+    (
+        (_YEAR, "y yr yrs year years j jahr jahre an ans año años anno anni"),
+        (_YEAR / 12, "mo mos mth mths mon month months monat monate mois mes meses mese mesi"),
+        (604_800.0, "w wk wks week weeks woche wochen semaine semaines"),
+        (86_400.0, "d day days tag tage tagen jour jours día días"),
+        (3600.0, "h hr hrs hour hours std stunde stunden heure heures"),
+        (60.0, "min mins minute minutes minuten"),
+        (1.0, "s sec secs second seconds sek sekunde sekunden"),
+        (1e-3, "ms msec"),
+        (1e-6, "µs us"),
+        (1e-9, "ns"),
+    ),
+    ((1e12, "tb"), (1e9, "gb"), (1e6, "mb"), (1e3, "kb"), (1.0, "b byte bytes")),
+    ((2**40, "tib"), (2**30, "gib"), (2**20, "mib"), (2**10, "kib"), (1.0, "b byte bytes")),
+    ((1e6, "t"), (1e3, "kg kgs"), (1.0, "g gr gram grams"), (1e-3, "mg"), (1e-6, "µg mcg")),
+    ((6350.29318, "st stone"), (453.59237, "lb lbs pound pounds"), (28.349523125, "oz ounce ounces")),
+    ((453.59237, "lb lbs pound pounds"), (1e3, "kg kgs"), (1.0, "g gr gram grams")),
+    ((1e3, "km"), (1.0, "m"), (1e-2, "cm"), (1e-3, "mm"), (1e-6, "µm")),
+    (
+        (1609.344, "mi mile miles"),
+        (0.9144, "yd yards"),
+        (0.3048, "ft feet foot '"),
+        (0.0254, 'in inch inches "'),
+    ),
+    ((1.0, "l"), (0.1, "dl"), (1e-2, "cl"), (1e-3, "ml")),
+)
+_MINUTES_OR_MONTHS = "m"
+_AMOUNT = r"(\d+(?:[.,]\d+)?)\s?([^\W\d_]+\.?|['\"])"
+_TEXT = re.compile(rf"(?:{_AMOUNT},?\s*)+(?P<rest>\d{{1,2}})?(?:\s(?:ago|old|alt))?")
+_PART = re.compile(_AMOUNT)
+_SIGNS = str.maketrans({"′": "'", "’": "'", "″": '"', "”": '"', "μ": "µ", "\u00a0": " ", "\u202f": " "})
+
+
+@dataclass
+class Quantities:
+    """Quantities of distinct texts in one unit, NaN where a text is none."""
+
+    values: Floats
+    unit: str
+    change: str  # what was converted or added, in words
+
+
+def parse_quantities(texts: Sequence[str], counts: Integers, wanted: str = "") -> Quantities | None:
+    """Read texts with several units of one quantity in the most frequent of these, or in the unit `wanted`.
+
+    Returns None if too many texts are no quantities, they have one unit, or few different sizes.
+    """
+    first = [text for text in texts[:SAMPLE] if len(text) <= LONGEST]
+    if 2 * sum(_TEXT.fullmatch(text.translate(_SIGNS)) is not None for text in first) < len(first):
+        return None
+    split = [_parts(text) for text in texts]
+    several = next((text for text, parts in zip(texts, split, strict=True) if len(parts) > 1), "")
+    used = {unit.casefold() for parts in split for _, unit in parts} - {""}
+    if (not several and used <= {wanted.casefold()}) or (len(used) < 2 and not several and not wanted):
+        return None
+    best: tuple[int, Floats, dict[str, float]] | None = None
+    for family in _FAMILIES:
+        size_of = {name.casefold(): size for size, names in reversed(family) for name in names.split()}
+        if family is _FAMILIES[0]:
+            years = bool(used.intersection(family[0][1].split()))
+            size_of[_MINUTES_OR_MONTHS] = family[1 if years else 5][0]
+        read = [_size(parts, size_of, [size for size, _ in family]) for parts in split]
+        values = np.array([np.nan if each is None else each for each in read])
+        n_cells = int(counts[np.isfinite(values)].sum())
+        if best is None or n_cells > best[0]:
+            best = n_cells, values, size_of
+    assert best is not None
+    _, values, size_of = best
+    good = np.isfinite(values)
+    n_values = len(np.unique(values[good]))
+    if n_values < (1 if wanted else _FEWEST_VALUES) or not are_few(texts, good, counts, n_values):
+        return None
+    units: Counter[str] = Counter()
+    for parts, n, ok in zip(split, counts.tolist(), good.tolist(), strict=True):
+        if ok:
+            units[parts[0][1]] += n
+    unit = wanted if wanted.casefold() in size_of else units.most_common(1)[0][0]
+    own = size_of[unit.casefold()]
+    others = sorted(each for each in units if size_of[each.casefold()] != own)
+    if not others and not several:
+        return None
+    change = f"{', '.join(map(repr, others))} converted to {unit!r}" if others else ""
+    added = f"the parts of cells such as {several!r} added, in {unit!r}" if several else ""
+    return Quantities(np.round(values / own, 9), unit, added or change)
+
+
+def _parts(text: str) -> list[tuple[float, str]]:
+    """The numbers of a text with their units; a last number may have none."""
+    text = text.translate(_SIGNS)
+    if len(text) > LONGEST or (found := _TEXT.fullmatch(text)) is None:
+        return []
+    parts = [(float(number.replace(",", ".")), unit.rstrip(".")) for number, unit in _PART.findall(text)]
+    return [*parts, (float(found["rest"]), "")] if found["rest"] else parts
+
+
+def _size(
+    parts: Sequence[tuple[float, str]], size_of: Mapping[str, float], sizes: Sequence[float]
+) -> float | None:
+    """The sum of the parts of a text, whose units become smaller; None if they are none of these units."""
+    total, last = 0.0, np.inf
+    for number, unit in parts:
+        smaller = [size for size in sizes if size < last]
+        size = size_of.get(unit.casefold(), 0.0) if unit else smaller[0] if smaller else 0.0
+        if not 0.0 < size < last or number * size >= last:
+            return None
+        total, last = total + number * size, size
+    return total if parts else None
