@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from craftc.reading.dates import LONGEST
+from craftc.reading.dates import LONGEST, SAMPLE
 
 _FEWEST = 6  # different numbers; fewer are categories
 _MOSTLY, _MOST_ENDS = 0.9, 4  # share of the texts of one form, and ends of a scale that have a label
@@ -43,8 +43,9 @@ def bare_texts(texts: Sequence[str], known: bool = False) -> tuple[list[str], li
     """
     short = [text if len(text) <= LONGEST else "" for text in texts]
     for form in (_without_denominator, _without_labels, _with_sides, _with_arrows, _without_flags):
-        found = form(short, known)
-        if found is not None:
+        if form(short[:SAMPLE], known) is None:
+            continue
+        if (found := form(short, known)) is not None:
             bare, change = found
             return [text if own is None else own for text, own in zip(texts, bare, strict=True)], [change]
     return list(texts), []

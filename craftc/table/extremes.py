@@ -23,30 +23,32 @@ def extremes_of_others(
 ) -> dict[str, str]:
     """The columns to leave out, each with the reason: ``{"best": "the largest of 'first' and 'second'"}``.
 
-    `numbers`: cells of numeric columns and of indicators, NaN where one is missing; `kept`: columns that
-    stay.
+    `numbers`: cells of numeric columns and of indicators, NaN where one is missing; columns with missing
+    cells take no part. `kept`: columns that stay.
     """
     names = [name for name, cells in numbers.items() if is_measured(cells) or is_indicator(cells)]
     if not 3 <= len(names) <= WIDEST:
         return {}
-    columns = np.column_stack([np.asarray(numbers[name], np.float64) for name in names])
-    present = np.all(np.isfinite(columns), axis=0)
-    names, columns = [name for name, own in zip(names, present, strict=True) if own], columns[:, present]
-    if len(columns) < FEWEST_ROWS:
+    n = len(numbers[names[0]])
+    if n < FEWEST_ROWS:
         return {}
     out: dict[str, str] = {}
-    some = np.linspace(0, len(columns) - 1, min(len(columns), _FIRST_ROWS)).astype(np.intp)
-    below = np.all(columns[some, :, None] <= columns[some, None, :], axis=0)
+    some = np.linspace(0, n - 1, min(n, _FIRST_ROWS)).astype(np.intp)
+    sample = np.column_stack([np.asarray(numbers[name], np.float64)[some] for name in names])
+    equal = sample[:, :, None] == sample[:, None, :]
     for words, sign in (("the largest", 1.0), ("the smallest", -1.0)):
-        least = below if sign > 0.0 else below.T
-        for j, name in enumerate(names):
-            parts = [i for i in np.flatnonzero(least[:, j]).tolist() if i != j and names[i] not in out]
-            if name in kept or name in out or len(parts) < 2:
+        part_of = np.all(sign * sample[:, :, None] <= sign * sample[:, None, :], axis=0)
+        np.fill_diagonal(part_of, False)
+        in_every_row = np.all((equal & part_of).any(axis=1), axis=0)
+        for j in np.flatnonzero(in_every_row & (part_of.sum(axis=0) > 1)).tolist():
+            parts = [names[i] for i in np.flatnonzero(part_of[:, j]).tolist() if names[i] not in out]
+            if names[j] in kept or names[j] in out:
                 continue
-            own = _parts(sign * columns[:, j], sign * columns[:, parts])
+            y, *x = (sign * np.asarray(numbers[name], np.float64) for name in (names[j], *parts))
+            own = _parts(y, np.column_stack(x)) if x else []
             if len(own) > 1:
-                which = named([names[parts[i]] for i in own])
-                out[name] = f"{'any or all' if is_indicator(columns[:, j]) else words} of {which}"
+                which = named([parts[i] for i in own])
+                out[names[j]] = f"{'any or all' if is_indicator(y) else words} of {which}"
     return out
 
 

@@ -40,25 +40,21 @@ def rates_of_others(
     few = dict(_few_values(numbers, codes)) if 2 <= len(names) <= _WIDEST else {}
     if not few or len(few) > _WIDEST or len(numbers[names[0]]) < FEWEST_ROWS:
         return {}
-    cells = np.column_stack([np.asarray(numbers[name], np.float64) for name in names])
-    some = np.linspace(0, len(cells) - 1, _FIRST_ROWS).astype(np.intp)
-    positive = ~(cells <= 0.0).any(axis=0)
+    cells = {name: np.asarray(numbers[name], np.float64) for name in names}
+    some = np.linspace(0, len(cells[names[0]]) - 1, _FIRST_ROWS).astype(np.intp)
+    sample = np.column_stack([cells[name][some] for name in names])
+    logs = np.log(np.where((sample <= 0.0).any(axis=0), np.nan, sample))
     out: dict[str, str] = {}
-    for word, own in (("plus", cells), ("times", np.log(np.where(positive, cells, np.nan)))):
-        sample = own[some]
-        for i, j in _of_few_differences(sample):
+    for word, own in (("plus", sample), ("times", logs)):
+        for i, j in _of_few_differences(own):
             x, y = names[i], names[j]
             if {x, y} & out.keys() or {x, y} <= {*kept}:
                 continue
-            (dropped, y_cells), (other, x_cells) = (
-                ((y, cells[:, j]), (x, cells[:, i]))
-                if y not in kept
-                else ((x, cells[:, i]), (y, cells[:, j]))
-            )
+            dropped, other = (y, x) if y not in kept else (x, y)
             for third, groups in few.items():
-                if third in (x, y) or not _differ_by(sample[:, [i, j]], groups[some]):
+                if third in (x, y) or not _differ_by(own[:, [i, j]], groups[some]):
                     continue
-                if _holds(y_cells, x_cells, groups, word == "times"):
+                if _holds(cells[dropped], cells[other], groups, word == "times"):
                     out[dropped] = f"{quoted(other)} {word} a number for each {quoted(third)}"
                     break
     return out
@@ -124,7 +120,7 @@ def _holds(y: Floats, x: Floats, codes: Codes, quotient: bool) -> bool:
     """Whether y is x times, or plus, one number for each code in every row, but for the rounding of cells."""
     present = ~np.isnan(y) & ~np.isnan(x) & (codes >= 0)
     y, x, codes = y[present], x[present], codes[present]
-    if len(y) < FEWEST_ROWS:
+    if len(y) < FEWEST_ROWS or (quotient and min(y.min(), x.min()) <= 0.0):
         return False
     rest = np.log(y / x) if quotient else y - x
     units = np.array([unit_of(y), unit_of(x)])
