@@ -86,7 +86,7 @@ _FORMS = tuple(
 )
 _LIKE_NUMBERS = ("digits", "m.y")  # forms that numbers could have
 _ISO = _FORMS[0][0]  # as the dates of a spreadsheet are written, too
-_AHEAD = 5  # years from now to which years of two digits go
+AHEAD = 5  # years from now to which years of two digits go
 _FEW_YEARS, _MANY_DAYS, _LATE = 8, 13, 10  # different years and days, and years since 2000
 #: The parts of a, b and y that are day, month and year.
 _PLACES = {"dmy": ("a", "b", "y"), "mdy": ("b", "a", "y"), "yymd": ("y", "b", "a")}
@@ -318,8 +318,8 @@ def _first_year(found: Sequence[re.Match[str] | None], name: str, order: str) ->
         return 0
     now = date.today().year
     ahead = {(year - now) % 100 for year in short}
-    past = _BIRTH.search(name) is not None or any(_AHEAD < years <= 3 * _AHEAD for years in ahead)
-    return now - 99 + (0 if past else _AHEAD)
+    past = _BIRTH.search(name) is not None or any(AHEAD < years <= 3 * AHEAD for years in ahead)
+    return now - 99 + (0 if past else AHEAD)
 
 
 def _day(match: re.Match[str], order: str, first_year: int) -> float:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from craftc._common.messages import as_text, listed, need_pandas, quoted
-from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES
+from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES, have_leading_zeros
+from craftc.reading.dates import AHEAD
 from craftc.reading.files import FileForm, RawTable
 from craftc.reading.input_file import TableError, did_you_mean
 from craftc.reading.joined import joined_of
@@ -125,6 +126,8 @@ def match_columns(
                 f"{quoted(as_text(present.iloc[0]))}; write the {kind} as in the fit."
             )
         columns[name] = cells.astype(np.float64)
+        if name in dates and name in names and not any(quoted(name) in note for note in notes):
+            notes += _as_days(name, columns[name])
     for name, levels in zip(schema.categorical_names, schema.levels, strict=True):
         of_levels = list[str]() if new_levels else notes
         columns[name] = _levels(table.frame[name], {str(level) for level in levels}, of_levels)
@@ -134,6 +137,17 @@ def match_columns(
 def note_of_unused(names: Sequence[str]) -> str:
     """The note about columns that are not in the model."""
     return f"columns that are not in the model are ignored: {listed(names, _MOST)}."
+
+
+def _as_days(name: str, days: pd.Series) -> list[str]:
+    """A note about plain numbers in the place of dates that would be far from now."""
+    last = np.datetime64(0, "D") + int(days.max()) if days.notna().any() else np.datetime64("NaT")
+    if not last > np.datetime64("today") + 365 * AHEAD:
+        return []
+    return [
+        f"{quoted(name)}: numbers are taken as days since 1970-01-01, up to {last}; write the dates as "
+        "in the fit."
+    ]
 
 
 def _answers(recipe: Mapping[str, object]) -> Answers | None:
@@ -155,9 +169,12 @@ def _recipes(schema: Schema, names: Sequence[str]) -> dict[str, Mapping[str, obj
 def _levels(column: pd.Series, known: set[str], notes: list[str]) -> pd.Series:
     """A categorical column with its cells replaced by the model's spelling of the levels."""
     level_of: dict[object, str | None] = {}
+    widths = {len(level) for level in known - {MISSING_LEVEL}}
+    padded = widths.pop() if len(widths) == 1 and have_leading_zeros([*known - {MISSING_LEVEL}]) else 0
     for cell in column.dropna().unique():
         text = as_text(cell)
-        spelled = next((spelling for spelling in _spellings(text) if spelling in known), None)
+        spellings = [*_spellings(text), text.zfill(padded)]  # programs drop the zeros of codes
+        spelled = next((spelling for spelling in spellings if spelling in known), None)
         level_of[cell] = spelled or same_truth(text, known - {MISSING_LEVEL}) or text
         if level_of[cell] not in known and text.casefold() in (*NA_VALUES, *NUMERIC_NA_VALUES):
             level_of[cell] = None

@@ -41,6 +41,12 @@ def same_truth(text: str, words: Collection[str]) -> str | None:
     own, said = truth_words(words), truth_words([text])
     if {each.casefold() for each in own.values()}.isdisjoint(_PAIRS[0]):
         return None
+    said = said or {
+        one: text
+        for marks in _MARKS[:2]
+        for one, mark in zip((True, False), marks, strict=True)
+        if text == mark
+    }
     return next((own[value] for value in said if value in own), None)
 
 

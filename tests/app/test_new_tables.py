@@ -114,6 +114,7 @@ def test_units(scored):
     [
         (("Yes", "No"), ["TRUE", "False"], ["Yes", "No"]),
         (("True", "False"), ["yes", "N"], ["True", "False"]),
+        (("TRUE", "FALSE"), ["1", "0"], ["TRUE", "FALSE"]),
         (("yes", "no"), ["t", "no"], ["t", "no"]),
         (("yes", "some"), ["True", "yes"], ["True", "yes"]),
         (("ja", "nein"), ["TRUE", "FALSE"], ["ja", "nein"]),
@@ -124,6 +125,21 @@ def test_units(scored):
 def test_words_and_truth_values(scored, first, new, found):
     table, _ = scored(csv(paid=np.where(GROUP, *first), x=OTHER), csv(paid=new, x=[0.5, 1.5]))
     assert table["paid"].tolist() == found
+
+
+def test_codes_whose_zeros_a_program_dropped(scored):
+    first = csv(zip=np.where(GROUP, "00501", "10001"), x=OTHER)
+    found, notes = scored(first, csv(zip=["501", "10001", "1501"], x=[0.5, 1.5, 2.5]))
+    assert found["zip"].tolist() == ["00501", "10001", "1501"]
+    assert "'1501'" in notes or "personal" in notes
+
+
+def test_serial_numbers_in_the_place_of_dates():
+    days = pd.date_range("2022-03-01", periods=N)
+    model = craftc.CRAFT(1).fit(craftc.read_table(pd.DataFrame({"day": days, "x": OTHER})))
+    for start, noted in ((19052, False), (44621, True)):  # of a spreadsheet
+        new = craftc.read_table(pd.DataFrame({"day": start + np.arange(N), "x": OTHER}), like=model)
+        assert ("up to 2" in " ".join(new.attrs["notes"])) == noted
 
 
 def test_ticks_and_answers(scored):
