@@ -18,20 +18,20 @@ from craftc._common.typing import Floats, Integers
 from craftc.reading.input_file import TableError
 from craftc.reading.placeholders import are_few
 
+_DIGITS = 15  # of a whole number that float64 holds for certain
 LONGEST = 64  # characters of a number or a date, at most
 SAMPLE = 200  # distinct texts that decide whether the others are parsed
 
 _SECONDS = r"(?P<second>\d{2})(?:[.,]\d+)?"
 _HALF = r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?"
-_OFFSET = r"\s*(?:Z|(?:UTC|GMT)?[+-]\d{2}(?::?\d{2})?|UTC|GMT)?(?:\s\([^\W\d][^()]{2,40}\))?"
+_ZONES = r"Z|(?:UTC|GMT)?[+-]\d{2}(?::?\d{2})?|UTC|[A-Z]{1,3}[A-Z]T|MES?Z|MSK"
+_OFFSET = rf"\s*(?:{_ZONES})?(?:\s\([^\W\d][^()]{{2,40}}\))?"
 _CLOCK = rf"(?P<hour>\d{{1,2}}):(?P<minute>\d{{2}})(?::{_SECONDS})?{_HALF}{_OFFSET}(?:\s?(?:h|Uhr))?"
 _CLOCK_OF_DATE = (
     rf"(?P<hour>\d{{1,2}})[:.](?P<minute>\d{{2}})(?:[:.]{_SECONDS})?{_HALF}{_OFFSET}(?:\s?(?:h|Uhr))?"
 )
 _AT = rf"(?:(?:,?\s+(?:(?:um|at|à|alle)\s+)?|T|:|,\s*|\s*-\s+){_CLOCK_OF_DATE})?"
-_ZONE = re.compile(
-    r":\d{2}(?:[.,]\d+)?\s*(?:[AaPp]\.?[Mm]\.?)?\s*(Z|(?:UTC|GMT)?[+-]\d{2}(?::?\d{2})?|UTC|GMT)(?:\s\(.+\))?$"
-)
+_ZONE = re.compile(rf":\d{{2}}(?:[.,]\d+)?\s*(?:[AaPp]\.?[Mm]\.?)?\s*({_ZONES})(?:\s\(.+\))?$")
 _WEEKDAY = (
     r"(?:(?:mon|tue|wed|thu|fri|sat|sun|mo|di|mi|do|fr|sa|so|lun|mar|mer|mi[eé]|jeu|jue|ven|vie|sam|s[aá]b"
     r"|dim|dom)[a-zéá]{0,7}\.?,?\s+)?"
@@ -147,7 +147,12 @@ _TIME_NAME = re.compile(
 )
 #: The least and the largest number of days, seconds and months, and whether they need a name.
 _WRITTEN = ((19000101, 21001231, False), (19000101000000, 21001231235959, False), (190001, 210012, True))
-_EPOCHS = ((1e8, 2.2e9, 1.0), (1e11, 2.2e12, 1e3))  # seconds and milliseconds of 1973 to 2039
+_EPOCHS = (  # seconds, milliseconds, microseconds and nanoseconds of 1973 to 2039
+    (1e8, 2.2e9, 1.0),
+    (1e11, 2.2e12, 1e3),
+    (1e14, 2.2e15, 1e6),
+    (1e17, 2.2e18, 1e9),
+)
 _FEWEST_TIMES = 5  # different texts such as "13.05", which could be numbers
 
 
@@ -179,6 +184,8 @@ def parse_dates(
     the place where the time was written. Dates of a spreadsheet, or ISO dates, may stand among texts of
     another form.
     """
+    if texts and texts[0].startswith("["):  # as servers log them
+        texts = [text.removeprefix("[").removesuffix("]") for text in texts]
     dates = _of_one_form(texts, counts, name, forced, known)
     if dates is not None and not dates.bad:
         return dates
@@ -271,6 +278,13 @@ def integer_dates(distinct: Floats, name: str, forced: bool = False) -> Floats |
         if distinct[0] >= least and distinct[-1] <= largest and by_name:
             return distinct / (86400.0 * per_second)
     return None
+
+
+def are_long_codes(texts: Sequence[str], name: str) -> bool:
+    """Whether whole numbers have more digits than float64, and are no Unix times by the column's name."""
+    long = [text for text in texts if len(text) > _DIGITS and text.isdecimal()]
+    times = _TIME_NAME.search(name) and all(len(text) in (16, 19) and text.startswith("1") for text in long)
+    return bool(long) and not times
 
 
 def _are_days(found: Sequence[re.Match[str] | None]) -> bool:

@@ -20,7 +20,7 @@ from craftc.reading.cells import (
     table_marks,
     with_thousands,
 )
-from craftc.reading.dates import integer_dates, parse_dates, parse_times
+from craftc.reading.dates import are_long_codes, integer_dates, parse_dates, parse_times
 from craftc.reading.durations import parse_durations
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError
@@ -418,7 +418,7 @@ class _Reader:
             if have_leading_zeros(cells):
                 self._notes.append(f"{quoted(name)} holds codes with leading zeros and is categorical.")
                 return False
-            if any(len(cell) > 15 and cell.isdecimal() for cell in cells):
+            if are_long_codes(cells, name):
                 return False
         point = str(recipe.get("decimal", self._point))
         # a fit on plain numbers, and one that multiplied out, have the numbers themselves

@@ -18,6 +18,7 @@ from craftc.table.personal import shown_cells
 
 _NOTED = 20  # rows with different whole numbers that are worth a note, at least
 _CODE_OF_MISSING = re.compile(r"-[1-9]\d{0,4}(\.0)?|(9{2,6}|8{2,5}|7{2,5})(\.0)?")
+_MOSTLY = 0.5  # share of the different texts that are numbers
 _MANY_TEXTS = 20  # different texts that are worth a note, at least
 
 
@@ -31,14 +32,28 @@ def bad_cells(name: str, bad: Sequence[str], cells: Sequence[str], counts: NDArr
 
 
 def different_units(name: str, cells: Sequence[str], counts: NDArray[np.intp]) -> list[str]:
-    """A note about numbers that stay texts because their units differ."""
+    """A note about numbers that stay texts because their units differ, or because of other texts."""
     units = units_among(cells, counts) if len(cells) > _MANY_TEXTS else []
     if not units:
-        return []
+        return _numbers_and_texts(name, cells, counts) if len(cells) > _MANY_TEXTS else []
     shown = listed([unit for unit in units if unit]) + (" and none" if "" in units else "")
     return [
         f"{quoted(name)} holds numbers with different units ({shown}) and is taken as text; convert them to "
         "one unit."
+    ]
+
+
+def _numbers_and_texts(name: str, cells: Sequence[str], counts: NDArray[np.intp]) -> list[str]:
+    """A note about a column of text most of whose texts are numbers."""
+    are_numbers = [as_number(cell) is not None for cell in cells]
+    if not _MOSTLY * len(cells) <= sum(are_numbers) < len(cells):
+        return []
+    order = np.argsort(-counts, kind="stable").tolist()
+    others = [cells[i] for i in order if not are_numbers[i]]
+    n_others = sum(int(counts[i]) for i in order if not are_numbers[i])
+    return [
+        f"{quoted(name)} is taken as text: next to {sum(are_numbers):,} different numbers, {n_others:,} "
+        f"cells are none, such as {shown_cells(name, others[:3])}; convert these if it holds numbers."
     ]
 
 

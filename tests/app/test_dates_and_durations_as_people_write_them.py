@@ -69,6 +69,32 @@ def test_a_word_for_no_date_leaves_a_column_of_dates(absent, form):
     )
 
 
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [
+        ("%Y-%m-%d %H:%M:%S CET", "x"),
+        ("%d.%m.%Y %H:%M MESZ", "x"),
+        ("[%d/%b/%Y:%H:%M:%S +0000]", "x"),
+        ("%a %b %d %Y %H:%M:%S GMT+0100 (CET)", "x"),
+        ("us", "time_us"),
+        ("ns", "time_ns"),
+    ],
+)
+def test_times_of_programs(form, name):
+    days = pd.date_range("2023-01-03", periods=100, freq="31h7min")
+    factor = {"us": 10**6, "ns": 10**9}.get(form)
+    cells = days.strftime(form) if factor is None else [str(int(each.timestamp()) * factor) for each in days]
+    table = craftc.read_table(pd.DataFrame({name: cells, "y": np.arange(100) % 7}))
+    np.testing.assert_allclose(
+        table[name], (days - pd.Timestamp("1970-01-01")) / pd.Timedelta("1D"), atol=1e-6
+    )
+
+
+def test_long_numbers_without_the_name_of_a_time_stay_texts():
+    cells = [str(1_700_000_000_000_000 + i * 7) for i in range(60)] * 2
+    assert read(cells)[1] != "date"
+
+
 def test_months_with_dots_are_no_numbers():
     months = pd.period_range("2021-03", periods=40, freq="M")
     values, kind, _ = read(months.strftime("%m.%Y"))

@@ -139,6 +139,13 @@ def test_a_few_words_next_to_many_numbers_are_missing(words, share):
     assert f"{absent.sum()} cells that cannot be read became missing" in table.attrs["notes"][0]
 
 
+def test_numbers_next_to_other_texts_are_noted():
+    cells = [f"{i}-{i + 2}" if i % 4 == 0 else str(i) for i in range(60)]
+    values, notes = read(cells)
+    assert values == cells
+    assert "'x' is taken as text: next to 45 different numbers, 75 cells are none, such as '0-2'" in notes
+
+
 @pytest.mark.parametrize(
     ("fitted", "new", "values"),
     [
