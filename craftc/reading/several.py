@@ -19,6 +19,7 @@ _SEVERAL = 0.1  # share of the cells with several answers, at least
 _ALSO_FIRST = 0.6  # share of the later answers that come first in other cells: places have no meaning
 _FEWEST = 10  # cells
 _LONGEST = 80  # characters of an answer
+_EXPECTED = 5  # rows in which an answer would be given with others, at least, if it were as the others are
 _FEW_ENDINGS = 2  # different texts behind a colon that are answers of their own
 
 
@@ -102,7 +103,7 @@ def _without_alone(
     alone = []
     for option in options:
         own = np.array([option in cell for cell in cells])
-        if not (own & (n_answers > 1)).any() and counts[own].sum() * share >= _FEWEST:
+        if not (own & (n_answers > 1)).any() and counts[own].sum() * share >= _EXPECTED:
             alone.append(option)
     left = tuple(option for option in options if option not in alone)
     return Answers(separator, left, tuple(alone)) if len(left) > 1 else Answers(separator, tuple(options))

@@ -69,6 +69,10 @@ DETERMINED = {
         {"price": NET, "less": 1 - FACTOR, "paid": (NET * FACTOR).round(2)},
         {"paid": "'price' times a number for each 'less'"},
     ),
+    "tax of two rates": (
+        {"net": NET, "rate": 100 * RATE, "tax": (NET * RATE).round(2)},
+        {"tax": "'net' times a number for each 'rate'"},
+    ),
     "fee of a kind": (
         {"net": NET, "kind": LETTERS, "due": (NET + K).round(2)},
         {"due": "'net' plus a number for each 'kind'"},
