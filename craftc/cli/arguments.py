@@ -189,7 +189,9 @@ def in_options(message: str) -> str:
     text = re.sub(r"kinds=\{('[^']*'): 'ignore'\}", r"--ignore \1", text)
     text = text.replace("blanks='missing'", "--blanks missing")
     text = re.sub(r"\b(delimiter|encoding|sheet|decimal)=", r"--\1 ", text)
-    text = re.sub(r"^(.+?)( holds several answers.*; )split=\[\] keeps", r"\1\2--categorical \1 keeps", text)
+    text = re.sub(
+        r"^(.+?)( holds several (?:answers|numbers).*; )split=\[\] keeps", r"\1\2--categorical \1 keeps", text
+    )
     text = re.sub(r"(; )on_unusable='keep' (keeps them\.)$", r"\1--categorical NAMES \2", text)
     text = (
         text.replace("all_lines=True", "--all-lines")

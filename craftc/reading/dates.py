@@ -10,13 +10,17 @@ from calendar import monthrange
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from craftc._common.messages import as_text, quoted
-from craftc._common.typing import Floats, Integers
+from craftc._common.messages import as_text, need_pandas, quoted
+from craftc._common.typing import Array, Floats, Integers
 from craftc.reading.input_file import TableError
 from craftc.reading.placeholders import are_few
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _DIGITS = 15  # of a whole number that float64 holds for certain
 LONGEST = 64  # characters of a number or a date, at most
@@ -278,6 +282,18 @@ def integer_dates(distinct: Floats, name: str, forced: bool = False) -> Floats |
         if distinct[0] >= least and distinct[-1] <= largest and by_name:
             return distinct / (86400.0 * per_second)
     return None
+
+
+def typed_days(column: pd.Series, kind: str) -> Floats:
+    """Days since 1970-01-01 of a typed column, in its own time zone."""
+    pd = need_pandas()
+    if kind == "period":
+        column = pd.PeriodIndex(column).to_timestamp().to_series()
+    times = pd.to_datetime(column, errors="coerce")
+    if times.dt.tz is not None:
+        times = times.dt.tz_localize(None)
+    values: Array = times.to_numpy()  # in their own unit: years beyond 2262 do not fit nanoseconds
+    return (values - np.zeros(1, values.dtype)) / np.timedelta64(1, "D")
 
 
 def are_long_codes(texts: Sequence[str], name: str) -> bool:

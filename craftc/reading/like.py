@@ -82,10 +82,11 @@ def match_columns(
     of_dates = {part for name in dates for part in parts.get(name, ())}
     joined = joined_of(schema.reading.get("columns", {}), wanted.difference(names))
     parts_of_joined = [part for each in joined for part in each.parts]
-    made = of_dates.union(*of_answers.values()).union(each.name for each in joined)
+    of_numbers = {name: _parts_of(name, recipes.get(name, {}), names) for name in names}
+    made = of_dates.union(*of_answers.values(), *of_numbers.values()).union(each.name for each in joined)
     absent = [name for name in schema.columns if name not in made and name not in names]
     absent += [part for part in parts_of_joined if part not in names]
-    known = {*dates, *wanted, *answers, *parts_of_joined}
+    known = {*dates, *wanted, *answers, *parts_of_joined}.union(name for name in names if of_numbers[name])
     unused = [name for name in names if name not in known]
     if absent:
         hint = did_you_mean(absent[0], unused)
@@ -158,6 +159,11 @@ def _answers(recipe: Mapping[str, object]) -> Answers | None:
     alone = recipe.get("alone")
     gone = tuple(map(str, alone)) if isinstance(alone, list) else ()
     return Answers(str(recipe["answers"]), tuple(map(str, options)), gone)
+
+
+def _parts_of(name: str, recipe: Mapping[str, object], taken: Sequence[str]) -> list[str]:
+    """The columns of the numbers in the cells of a column, as of the fit."""
+    return [part_name(name, str(i + 1), taken) for i in range(int(str(recipe.get("parts", 0))))]
 
 
 def _recipes(schema: Schema, names: Sequence[str]) -> dict[str, Mapping[str, object]]:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from craftc._common.messages import as_text, listed, need_pandas, quoted
-from craftc._common.typing import Array, Floats
+from craftc._common.typing import Floats, Integers
+from craftc.reading.cell_parts import find_parts
 from craftc.reading.cells import (
     MAX_INTEGER_CODES,
     NA_VALUES,
@@ -20,16 +21,18 @@ from craftc.reading.cells import (
     table_marks,
     with_thousands,
 )
-from craftc.reading.dates import are_long_codes, integer_dates, parse_dates, parse_times
+from craftc.reading.dates import are_long_codes, integer_dates, parse_dates, parse_times, typed_days
 from craftc.reading.durations import parse_durations
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError
 from craftc.reading.joined import find_joined
 from craftc.reading.labelled import own_labels
+from craftc.reading.levels import number_levels, text_levels
 from craftc.reading.remarks import (
     about_answers,
     about_codes,
     about_levels,
+    about_parts,
     about_period,
     bad_cells,
     different_units,
@@ -53,6 +56,7 @@ from craftc.reading.unusable import (
     EMPTY,
     IDS,
     derived_among,
+    has_code_name,
     id_reason,
     listed_reasons,
     text_reason,
@@ -227,7 +231,7 @@ class _Reader:
                 return
             column = column.astype(column.cat.categories.dtype)
         kind = types.infer_dtype(column, skipna=True)
-        if name in self._roles.answers_of:
+        if name in self._roles.answers_of or "parts" in self._recipe(name):
             if not self._split_lists(name, column):
                 self._text(name, column.astype(object))
             return
@@ -236,7 +240,7 @@ class _Reader:
         elif name in self._roles.categorical and kind in INFERRED_DATES + INFERRED_DURATIONS:
             self._text(name, column.astype(object))
         elif kind in INFERRED_DATES:
-            self._dates(name, self._day_numbers(column, kind))
+            self._dates(name, typed_days(column, kind))
         elif kind in INFERRED_DURATIONS:
             self._notes.append(f"{quoted(name)} holds durations, which are used in days.")
             self._numbers(
@@ -246,7 +250,7 @@ class _Reader:
         elif kind in ("mixed", "unknown-array") and self._may_split(name) and self._split_lists(name, column):
             return
         elif kind == "boolean" and name not in self._roles.numeric:
-            self._put(name, self._categories(*self._texts(column)))
+            self._put(name, text_levels(*self._texts(column)))
         elif INFERRED.get(kind) in (ColumnKind.NUMBER, ColumnKind.LEVEL):
             self._typed_numbers(name, column)
         elif INFERRED.get(kind) == ColumnKind.EMPTY:
@@ -266,21 +270,11 @@ class _Reader:
         self._split(name, [answers_in(cell, answers.separator) for cell in [*cells, []]], codes, answers)
         return True
 
-    def _day_numbers(self, column: pd.Series, kind: str) -> Floats:
-        """Days since 1970-01-01 of a typed column, in its own time zone."""
-        if kind == "period":
-            column = self._pd.PeriodIndex(column).to_timestamp().to_series()
-        times = self._pd.to_datetime(column, errors="coerce")
-        if times.dt.tz is not None:
-            times = times.dt.tz_localize(None)
-        values: Array = times.to_numpy()  # in their own unit: years beyond 2262 do not fit nanoseconds
-        return (values - np.zeros(1, values.dtype)) / np.timedelta64(1, "D")
-
     def _typed_numbers(self, name: str, column: pd.Series) -> None:
         whole = self._pd.api.types.is_integer_dtype(column.dtype)
         if whole and column.notna().any() and max(abs(int(column.min())), abs(int(column.max()))) > 1 << 53:
             reason = IDS if column.nunique() == column.count() >= 3 else ""
-            self._put(name, self._categories(*self._texts(column)), reason)
+            self._put(name, text_levels(*self._texts(column)), reason)
             return
         try:
             values = self._pd.to_numeric(column).to_numpy(np.float64, na_value=np.nan)
@@ -288,7 +282,7 @@ class _Reader:
             self._text(name, column.astype(object))
             return
         if name in self._roles.categorical:
-            self._put(name, self._number_levels(values))
+            self._put(name, number_levels(values))
         else:
             self._notes += [
                 f"{quoted(name)}: {each}." for each in other_unit(name, self._recipe(name), values)
@@ -311,38 +305,51 @@ class _Reader:
         code_of = [-1 if text in self._na else index.setdefault(text, len(index)) for text in stripped]
         return np.array([*code_of, -1], dtype=np.intp)[codes], list(index)
 
-    def _categories(self, codes: NDArray[np.intp], texts: list[str]) -> pd.Categorical:
-        order = sorted(range(len(texts)), key=texts.__getitem__)
-        rank = np.empty(len(texts) + 1, np.intp)
-        rank[order], rank[-1] = np.arange(len(texts)), -1
-        levels = [texts[i] for i in order]
-        cells: pd.Categorical = self._pd.Categorical.from_codes(rank[codes], categories=levels)
-        return cells
-
     def _text(self, name: str, column: pd.Series) -> None:
         codes, texts = self._texts(column)
         counts = np.bincount(codes[codes >= 0], minlength=len(texts))
         is_na = np.array([text.casefold() in NUMERIC_NA_VALUES for text in texts], dtype=bool)
         rest = np.flatnonzero(~is_na)
         cells, number_of = [texts[i] for i in rest], counts[rest]
+        if "parts" in self._recipe(name) and self._as_parts(name, codes, texts, counts):
+            return
         if not cells and name not in self._roles.answers_of:
             levels = name in self._roles.categorical
-            self._put(name, self._categories(codes, texts) if levels else np.full(len(codes), np.nan))
+            self._put(name, text_levels(codes, texts) if levels else np.full(len(codes), np.nan))
             return
         asked = name not in self._roles.categorical and name not in self._roles.answers_of
         if asked and self._as_numbers(name, codes, len(texts), rest, cells, number_of):
+            return
+        if asked and self._as_parts(name, codes, texts, counts):
             return
         if self._may_split(name) and (answers := self._answers_of(name, cells, number_of)):
             self._split(name, [answers_in(text, answers.separator) for text in [*texts, ""]], codes, answers)
             return
         present = int(counts.sum())
         reason = "" if name in self._roles.categorical else text_reason(len(texts), codes)
-        self._put(name, self._categories(codes, texts), reason)
+        self._put(name, text_levels(codes, texts), reason)
         if name not in self._unusable:
             if name not in self._boxes:
                 self._notes += about_levels(name, texts, present)
             if is_na.any():
                 self._na_levels[name] = {text for text, each in zip(texts, is_na, strict=True) if each}
+
+    def _as_parts(self, name: str, codes: NDArray[np.intp], texts: list[str], counts: Integers) -> bool:
+        """Whether the cells of a text column hold several numbers each, which become columns."""
+        known = int(str(self._recipe(name).get("parts", 0)))
+        if not known and (self._roles.split != "auto" or not self._may_split(name) or has_code_name(name)):
+            return False
+        point = str(self._recipe(name).get("decimal", self._point))
+        parts = find_parts(texts, counts, point, known)
+        if parts is None:
+            return False
+        self._note_recipe(name, parts=parts.shape[1], decimal=point)
+        names = [part_name(name, str(i + 1), self._raw.frame.columns) for i in range(parts.shape[1])]
+        bad = [text for text, row in zip(texts, parts, strict=True) if np.isnan(row).any()]
+        self._notes.append(about_parts(name, names, bad_cells(name, bad, texts, counts)))
+        for new, values in zip(names, np.vstack([parts, np.full(parts.shape[1], np.nan)]).T, strict=True):
+            self._numbers(new, values[codes])
+        return True
 
     def _may_split(self, name: str) -> bool:
         """Whether cells of a column may hold several answers."""
@@ -473,13 +480,6 @@ class _Reader:
 
     # ---- numbers and dates ----
 
-    def _number_levels(self, values: Floats) -> pd.Categorical:
-        distinct = np.unique(values[~np.isnan(values)])
-        codes = np.where(np.isnan(values), -1, np.searchsorted(distinct, values))
-        levels = [as_text(value) for value in distinct]
-        cells: pd.Categorical = self._pd.Categorical.from_codes(codes, categories=levels)
-        return cells
-
     def _numbers(
         self, name: str, values: Floats, dtype: DTypeLike = np.float64, *, quantity: bool = False
     ) -> None:
@@ -501,7 +501,7 @@ class _Reader:
             and len(distinct) <= MAX_INTEGER_CODES
             and (2 * len(distinct) <= present or self._is_box(name, values, distinct))
         ):
-            self._put(name, self._number_levels(values))
+            self._put(name, number_levels(values))
             self._codes.append(name)
             self._notes += far_cells(name, "numbers", sentinels(distinct, counts))
         elif whole and name in self._roles.kept and np.abs(distinct).max() < _EXACT_INTEGERS:

@@ -92,14 +92,14 @@ def read_table(
     split : "auto" or list of str
         Columns whose cells hold several answers, such as ``"Python;SQL"``: each answer becomes a column of
         "yes" and "no". "auto": columns of lists, and of texts that one of ``; | , /`` or a line break splits
-        into at most 60 answers.
+        into at most 60 answers; and a column for each number of texts such as ``"120/80"``.
     all_lines : bool
         Whether lines that are no rows are kept: empty ones, totals, also of groups of rows, headings of
         groups, footnotes, repeated column names, and other tables below or next to the rows.
     on_unusable : {"drop", "keep", "error"}
         Columns that cannot define clusters: ids, row counters, columns with no value or with one value in
-        every row, and sums and products of other columns: a total, a difference, the last of the shares of a
-        whole, a body mass index.
+        every row, and columns that follow from others: a total, a difference, the last of the shares of a
+        whole, a body mass index, the best of several tries.
     dates : {"auto", "parts", "drop"}
         "auto": a date becomes its number of days since 1970-01-01, which descriptions show as a date.
         "parts": also columns "NAME hour", "NAME weekday" (0: Monday) and "NAME season" (months since 1

@@ -120,6 +120,14 @@ def about_answers(name: str, answers: Answers, others: Sequence[str], known: boo
     )
 
 
+def about_parts(name: str, parts: Sequence[str], bad: str) -> str:
+    """A note about a column of several numbers in a cell; `bad`: about cells that became missing."""
+    return (
+        f"{quoted(name)} holds several numbers in a cell: one column for each, {listed(parts)}"
+        f"{'; ' if bad else ''}{bad}; split=[] keeps the cells whole."
+    )
+
+
 def about_period(name: str, period: float) -> str:
     """A note about a column that is periodic by its name."""
     column = quoted(name)
