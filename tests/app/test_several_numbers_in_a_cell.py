@@ -75,7 +75,7 @@ def test_the_command_line_says_how_cells_are_kept(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "--categorical 'bp' keeps the cells whole" in said
     assert '"bp 1"' in said
-    assert '"bp 2"' not in said
+    assert '"bp 2": "--ignore"' in said
 
 
 def test_cells_are_kept_whole_on_request():
