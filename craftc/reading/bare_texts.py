@@ -101,7 +101,7 @@ def _with_sides(texts: Sequence[str], known: bool) -> _Found:
         if match is None:
             return None
         number = _degrees(match) if found is angles else (match["n"] or match["m"]).strip()
-        return f"-{number}" if side == negative != "" else number
+        return f"-{number}" if side and side == negative else number
 
     of_angle = ["minutes and seconds of arc in degrees"] * (found is angles)
     change = "; ".join([*of_angle, *([f"{negative!r} is negative"] if negative else [])])

@@ -36,12 +36,15 @@ def rates_of_others(
     `numbers`: cells of numeric columns, NaN where one is missing; `codes`: of categorical columns, -1 for a
     missing cell; `kept`: columns that stay.
     """
-    names = [name for name, cells in numbers.items() if _n_values(cells[:_FIRST_ROWS]) > _MOST_VALUES]
-    few = dict(_few_values(numbers, codes)) if 2 <= len(names) <= _WIDEST else {}
-    if not few or len(few) > _WIDEST or len(numbers[names[0]]) < FEWEST_ROWS:
+    n = max(map(len, numbers.values()), default=0)
+    if n < FEWEST_ROWS:
+        return {}
+    some = np.linspace(0, n - 1, _FIRST_ROWS).astype(np.intp)
+    names = [name for name, cells in numbers.items() if _n_values(cells[some]) > _MOST_VALUES]
+    few = dict(_few_values(numbers, codes, some)) if 2 <= len(names) <= _WIDEST else {}
+    if not few or len(few) > _WIDEST:
         return {}
     cells = {name: np.asarray(numbers[name], np.float64) for name in names}
-    some = np.linspace(0, len(cells[names[0]]) - 1, _FIRST_ROWS).astype(np.intp)
     sample = np.column_stack([cells[name][some] for name in names])
     logs = np.log(np.where((sample <= 0.0).any(axis=0), np.nan, sample))
     out: dict[str, str] = {}
@@ -80,14 +83,14 @@ def _differ_by(pair: Floats, codes: Codes) -> bool:
 
 
 def _few_values(
-    numbers: Mapping[str, NDArray[np.floating]], codes: Mapping[str, Codes]
+    numbers: Mapping[str, NDArray[np.floating]], codes: Mapping[str, Codes], some: Codes
 ) -> Iterator[tuple[str, Codes]]:
-    """The columns of two to 20 values, which are frequent, as codes; -1 for a missing cell."""
+    """The columns of two to 20 values, which are frequent, as codes; -1 for a missing cell. `some`: rows."""
     for name, own in codes.items():
-        if 2 <= own.max(initial=-1) + 1 <= _MOST_VALUES and _are_frequent(own):
+        if 2 <= int(own.max(initial=-1)) + 1 <= _MOST_VALUES and _are_frequent(own):
             yield name, own
     for name, cells in numbers.items():
-        if name in codes or _n_values(cells[:_FIRST_ROWS]) > _MOST_VALUES:
+        if name in codes or _n_values(cells[some]) > _MOST_VALUES:
             continue
         values = np.unique(cells[~np.isnan(cells)])
         if 2 <= len(values) <= _MOST_VALUES:
