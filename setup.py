@@ -19,6 +19,14 @@ from setuptools.command.build_ext import build_ext
 SRC, PACKAGE, GENERATED = Path("src"), Path("craftc/_kernels"), Path("build/cython")
 UTILITY = "craftc._kernels._cyutility"
 HEADERS = [str(path) for path in sorted(SRC.rglob("*.h"))]
+PRECOMPILED = GENERATED / "first.h.gch"
+FIRST = """#define PY_SSIZE_T_CLEAN
+#include "Python.h"
+#include "common/_simd.h"
+#if CRAFTC_CLONES
+#include <immintrin.h>
+#endif
+"""
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -45,6 +53,8 @@ DIRECTIVES = {
     "linetrace": LINETRACE,
 }
 MACROS = [(name, "1") for name in ("CRAFTC_DEBUG", "CRAFTC_NO_INT128") if switch(name)]
+if sys.platform != "win32":  # Cython asks for copies of its own functions in all callers: a tenth of the time
+    MACROS += [("CYTHON_INLINE", "__attribute__((unused))")]
 if LINETRACE:
     MACROS += [("CYTHON_TRACE_NOGIL", "1"), ("CYTHON_USE_SYS_MONITORING", "0")]
 
@@ -145,7 +155,28 @@ class BuildInParallel(build_ext):
         if self.compiler.compiler_type == "msvc" and not self.compiler.initialized:
             # otherwise the first call to compile does this, in several threads at once
             self.compiler.initialize()
+        if sys.platform == "linux":
+            self.precompile_headers()
         super().build_extensions()
+        PRECOMPILED.unlink(missing_ok=True)
+
+    def precompile_headers(self):
+        """Read the headers that all kernels include once, which saves a tenth of the time."""
+        kernels = [each for each in self.extensions if each.name != UTILITY]  # compiled with the same options
+        first = PRECOMPILED.with_suffix("")
+        first.parent.mkdir(parents=True, exist_ok=True)
+        first.write_text(FIRST)
+        self.spawn(
+            [
+                *self.compiler.compiler_so,
+                *(f"-I{each}" for each in [*kernels[0].include_dirs, *self.compiler.include_dirs]),
+                *(f"-D{name}={value}" for name, value in kernels[0].define_macros),
+                *kernels[0].extra_compile_args,
+                *("-x", "c-header", str(first), "-o", str(PRECOMPILED)),
+            ]
+        )
+        for each in kernels:
+            each.extra_compile_args = [*each.extra_compile_args, "-include", str(first)]
 
 
 if __name__ == "__main__":  # where processes are spawned, cythonize's import this file
