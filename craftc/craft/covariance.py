@@ -121,6 +121,13 @@ class BlockPricing:
         self.first_level = background.grid.level_start[self.levels - background.grid.p]
         self.inside = background.inside[columns]
         self.excess = [background.excess[d] for d in columns]
+        lengths = [len(excess) for excess in self.excess]
+        #: positions of the counts of the levels in moments, and of the first one of every column among them
+        self._counts = np.concatenate(
+            [np.arange(T) + 1 + first for T, first in zip(lengths, self.first_level, strict=True)]
+        )
+        self._first_counts = np.cumsum([0, *lengths[:-1]])
+        self._excess_of_levels = np.concatenate(self.excess)
         self.prices = prices[self.levels]
         self.units = background.centre[columns], background.scale[columns]  # z = (x - centre) * scale
         self.prior = cross.prior  # (P, P) R, the row of prior of every covariance
@@ -138,10 +145,8 @@ class BlockPricing:
 
     def excess_of(self, groups: Integers) -> Floats:
         """(m, P) sums of the excess of the levels over the cells of groups."""
-        out = np.empty((len(groups), len(self.columns)))
-        for at, (first, excess) in enumerate(zip(self.first_level, self.excess, strict=True)):
-            out[:, at] = (groups[:, 1 + first : 1 + first + len(excess)] * excess).sum(axis=1)
-        return out * self.pricing.count_weight
+        cells = groups[:, self._counts] * self._excess_of_levels
+        return np.asarray(np.add.reduceat(cells, self._first_counts, axis=1) * self.pricing.count_weight)
 
     def gains(
         self, pricing: price_kernel.Pricing, groups: Integers, scatter: Scatter, work: Floats
