@@ -33,6 +33,7 @@ from craftc.table.tally import SLICE_ROWS, Tally
 N_BINS = 64
 MAX_LEVELS = 254  # of a column; with the missing level, codes are bytes
 LEAST_SHARE = 1e-12  # of a level under a normal density
+_FEWEST_BESIDE = 8  # values of the levels on both sides of a gap that divides a level
 ATOM_SHARE = 0.1  # of the cells, least of an atom
 ATOM_EXCESS = 4.0  # times the share of either neighbouring level, the same
 FEWEST_WITH_ATOM = 4  # levels of a column
@@ -265,9 +266,32 @@ def _levels_of(values: Floats, counts: Integers) -> NDArray[np.intp]:
         at = np.minimum((2 * smaller + counts) * bins // np.maximum(2 * mass[run], 1), bins - 1)
         changes = frequent[1:] | frequent[:-1] | (run[1:] != run[:-1]) | (at[1:] != at[:-1])
         level = np.concatenate([[0], np.cumsum(changes)])
+        level += _gaps_before(values, level)
         if level[-1] < MAX_LEVELS:
             return level
         n_bins //= 2
+
+
+def _gaps_before(values: Floats, level: NDArray[np.intp]) -> NDArray[np.intp]:
+    """(m,) number of gaps below every one of the ascending values that divide one of these levels: a gap that
+    is wider than the distance from either of its ends to the far end of the next level, if the levels on both
+    sides have 8 values or more, so that it is not by chance.
+
+    The mean of the cells on both sides of a gap lies in the gap, where no group has any.
+    """
+    first = np.flatnonzero(np.diff(level, prepend=-1))
+    last = np.append(first[1:], len(level)) - 1
+    half = values / 2  # differences of numbers of different signs do not overflow
+    gap = np.diff(half, append=half[-1])
+    gap[last] = 0.0
+    widest, span = np.maximum.reduceat(gap, first), half[last] - half[first]
+    span[last - first < _FEWEST_BESIDE - 1] = np.inf
+    out = np.zeros(len(level), np.intp)
+    for i in 1 + np.flatnonzero(widest[1:-1] > np.maximum(span[:-2], span[2:])):
+        end = int(first[i] + gap[first[i] : last[i]].argmax())
+        below, above = half[end] - half[first[i - 1]], half[last[i + 1]] - half[end + 1]
+        out[end + 1 :] += bool(widest[i] > max(below, above))
+    return out
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,6 +32,8 @@ def columns(n=N):
         "tiny": rng.integers(0, 200, n) * 5e-324,
         "two": rng.integers(0, 2, n) * 1.0,
         "one": np.full(n, -3.5),
+        "groups": x + 9.0 * (np.arange(n) % 4),
+        "groups, overlapping": np.where(np.arange(n) % 3, x, 0.3 * x + 4.5),
         "signed zeros": np.where(rng.random(n) < 0.5, -0.0, 0.0),
         "missing": np.where(rng.random(n) < 0.6, np.nan, x),
         "none": np.full(n, np.nan),
@@ -84,6 +86,16 @@ def test_levels_of_numbers(shape, dtype, weighted):
     own, made = both(x, weight)
     assert_levels_agree(own, made)
     np.testing.assert_array_equal(own.apply(x), levels.codes_of_numbers(made, x))
+
+
+def test_no_level_has_values_of_two_groups_far_apart():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 5, 3000)
+    x = rng.normal(size=3000) + 20.0 * group
+    own, _ = both(x)
+    codes = own.apply(x)
+    assert len(own.values) <= 64 + 4
+    assert all(len({*group[codes == level].tolist()}) == 1 for level in range(len(own.values)))
 
 
 @pytest.mark.parametrize("shape", sorted(set(COLUMNS) - {"huge", "adjacent", "tiny"}))

@@ -28,6 +28,7 @@ from types import SimpleNamespace
 import numpy as np
 from scipy.stats import norm
 
+FEWEST_BESIDE = 8  # values of the levels on both sides of a gap that divides one
 MAX_LEVELS = 254
 N_BINS = 64  # a column of more distinct values is cut into bins of about this share of its cells
 LARGEST_SCORE = 8.0
@@ -47,7 +48,10 @@ def of_numbers(values, weight=None, *, n_bins=N_BINS, period=None):
     the present cells is a level, and each run of other values between those, of m of the n cells, is
     cut into max(1, round(n_bins m / n)) bins, half to even: a value goes to bin floor(c / m * bins), c
     being the cells of smaller values of the run plus half its own. Both are computed with exact
-    fractions. Bins without values vanish. With more than 254 levels, n_bins is lowered.
+    fractions. Bins without values vanish. A bin between two others of 8 values or more is divided at its widest
+    gap, if that is wider than the distance from its lower end down to the least value of the bin below, and
+    than that from its upper end to the largest value of the bin above. With more than 254 levels, n_bins is
+    lowered.
 
     Returns
     -------
@@ -62,10 +66,10 @@ def of_numbers(values, weight=None, *, n_bins=N_BINS, period=None):
     distinct, place = np.unique(values[there], return_inverse=True)
     mass = np.bincount(place, weights=weight[there], minlength=len(distinct))
     bins = n_bins
-    level = level_of_values(mass, bins)
+    level = divided(distinct, level_of_values(mass, bins), bins)
     while level.max(initial=0) >= MAX_LEVELS:
         bins -= 1
-        level = level_of_values(mass, bins)
+        level = divided(distinct, level_of_values(mass, bins), bins)
     first = np.flatnonzero(np.diff(level, prepend=-1))
     last = np.append(first[1:], len(distinct))[: len(first)] - 1
     total = np.bincount(level, weights=mass)
@@ -96,6 +100,21 @@ def reduced(values, period):
     values = np.mod(values, period)
     # the remainder of a small negative value rounds to the period itself
     return np.where(values == period, 0.0, values)
+
+
+def divided(distinct, level, n_bins):
+    """The same levels, those with a wide gap as two."""
+    if len(distinct) <= n_bins:
+        return level
+    members = [distinct[level == t] for t in range(level.max() + 1)]
+    starts = []
+    for below, own, above in zip(members, members[1:], members[2:], strict=False):
+        if len(own) < 2 or min(len(below), len(above)) < FEWEST_BESIDE:
+            continue
+        i = int(np.argmax(np.diff(own / 2)))
+        if own[i + 1] / 2 - own[i] / 2 > max(own[i] / 2 - below[0] / 2, above[-1] / 2 - own[i + 1] / 2):
+            starts.append(own[i + 1])
+    return level + np.searchsorted(starts, distinct, side="right")
 
 
 def level_of_values(mass, n_bins):
