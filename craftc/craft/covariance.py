@@ -20,7 +20,8 @@ all clusters and S = N, they cost together
     m (K - 1 + (m - 1) / 2) h - sum_kd g_kd - (N + 1) / 2 (sum_d log Sigma_dd - log det Sigma)
         - (1/2) log det R
 
-because the mean and the variance of a column of the whole table have no price.
+because the mean and the variance of a column of the whole table have no price. Where that is shorter, the
+shared covariance has one common factor (`craftc.craft.common_factor`): m in place of m (m - 1) / 2.
 
 A row with missing cells costs the marginal of its observed columns. In the sums a missing cell counts as it
 is expected from the others (`craftc.craft.products`).
@@ -52,6 +53,7 @@ from craftc.craft.background import (
     log_choices,
     usable_weight,
 )
+from craftc.craft.common_factor import FEWEST_COLUMNS, common_factor
 from craftc.craft.parameters import ModelSpec
 from craftc.craft.products import MOST_COLUMNS, CrossProducts, Scatter, n_covariance_columns
 from craftc.table.levels import LevelEncoding
@@ -176,16 +178,18 @@ class BlockPricing:
         codes = code_of(self._log_choose, self._usable_weight, q)
         return np.ascontiguousarray(codes - codes[:, :1])
 
-    def choose_tied(self, part: PricedPartition, excess: Floats, kept: Mask | None) -> tuple[Mask, float]:
-        """(P,) the block of all clusters, or `kept` (K, P), and the nats that its normal densities save over
-        the distributions of the whole table, prices paid; `excess` (K, P): nats by which the cells of the
-        clusters shorten those.
+    def choose_tied(
+        self, part: PricedPartition, excess: Floats, kept: Mask | None
+    ) -> tuple[Mask, Floats, float]:
+        """(P,) the block of all clusters, or `kept` (K, P); (P, P) the covariance; and the nats that its
+        normal densities save over the distributions of the whole table, prices paid. `excess` (K, P): nats
+        by which the cells of the clusters shorten those.
         """
         K, P = excess.shape
         pricing, work, weight = part.pricing, part.work, part.moments.sizes
         selected = part.mask.take(self.levels, axis=1)
         shift, total, N = part.scatter.mean, part.scatter.deviations.sum(axis=0), float(weight.sum())
-        spread = np.diag(total)
+        spread, S = np.diag(total), (total + self.prior) / (N + 1.0)
         normal = 0.5 * (
             spread + weight @ (shift * shift) - N - (N + 1.0) * np.log((spread + 1.0) / (N + 1.0))
         )
@@ -193,18 +197,46 @@ class BlockPricing:
         own = np.where(
             selected, price_kernel.gains_of_parts(pricing, work)[:, self.levels] - self.prices, 0.0
         )
-        own += price_kernel.level_likelihoods_of_parts(pricing, work, self.levels)
-        if kept is None:
-            used = np.bitwise_or.reduce(selected, axis=0, keepdims=True)
-            rise, code = own.sum(axis=0, keepdims=True) - normal, np.zeros((1, P + 1))
-            block = self._choose(total[None], np.array([N]), used, rise, code, 1)[0]
+        lost = (own + price_kernel.level_likelihoods_of_parts(pricing, work, self.levels)).sum(axis=0)
+        if kept is not None:
+            blocks = [kept[0]]
         else:
-            block = kept[:1]
-        saving, m = np.empty(1), int(block.sum())
-        matrix = ((total + self.prior) / (N + 1.0))[None]
-        kernel.block_savings(matrix, block, np.array([N]), self.prior, self.h, saving)
-        naming = math.log(P + 1.0) + log_choices(P)[m]
-        return block[0], float(saving[0] + normal[block[0] > 0].sum() - naming) if m else 0.0
+            used = np.bitwise_or.reduce(selected, axis=0, keepdims=True)
+            rise, code = lost - normal, np.zeros((1, P + 1))
+            blocks = [self._choose(total[None], np.array([N]), used, rise[None], code, 1)[0][0]]
+            if not self.full and P >= FEWEST_COLUMNS:
+                blocks.append(self._columns_of_factor(S, N, rise))
+        found = [(block, *self._shared(block, S, N, normal)) for block in blocks]
+        return max(found, key=lambda one: one[2] - float(lost @ one[0]))
+
+    def _columns_of_factor(self, S: Floats, weight: float, rise: Floats) -> Mask:
+        """(P,) columns that a factor of all makes shorter, although their densities are normal."""
+        factor = common_factor(S, weight, self.h)
+        if factor is None:
+            return np.zeros(len(S), np.uint8)
+        saved = -0.5 * (weight + 1.0) * np.log(factor.uniqueness) - self.h
+        return (saved > rise).astype(np.uint8)
+
+    def _shared(self, block: Mask, S: Floats, weight: float, normal: Floats) -> tuple[Floats, float]:
+        """The covariance of all clusters over a block, S or one with a common factor where that is shorter,
+        and what it saves.
+        """
+        held, saving = np.flatnonzero(block), np.empty(1)
+        m, some = len(held), np.ix_(held, held)
+        if not m:
+            return S, 0.0
+        kernel.block_savings(S[None], block[None], np.array([weight]), self.prior, self.h, saving)
+        best, matrix = float(saving[0]), S
+        factor = None if self.full or m < FEWEST_COLUMNS else common_factor(S[some], weight, self.h)
+        if factor is not None:
+            fit = np.linalg.slogdet(factor.matrix)[1] + np.linalg.solve(factor.matrix, S[some]).trace() - m
+            saved = 0.5 * (weight + 1.0) * (np.log(np.diag(S)[held]).sum() - fit) - m * self.h
+            saved += 0.5 * np.linalg.slogdet(self.prior[some])[1]
+            if saved > best:
+                best, matrix = saved, S.copy()
+                matrix[some] = factor.matrix
+        naming = math.log(len(block) + 1.0) + log_choices(len(block))[m]
+        return matrix, best + float(normal[held].sum()) - naming
 
     def _choose(
         self,
@@ -322,8 +354,7 @@ class ClusterCovariances:
         """
         weight, deviations = part.moments.sizes, part.scatter.deviations
         excess = prices.excess_of(part.moments.groups) + part.scatter.divergence
-        block, saved = prices.choose_tied(part, excess, kept)
-        matrix = (deviations.sum(axis=0) + prices.prior) / (weight.sum() + 1.0)
+        block, matrix, saved = prices.choose_tied(part, excess, kept)
         saving, held = np.zeros(len(weight)), np.flatnonzero(block)
         if len(held):
             some = np.ix_(held, held)

@@ -55,6 +55,7 @@ from tests.reference import automatic, levels, pooled
 FEWEST_LEVELS = 11
 WORTH, TIE = 1e-6, 1e-9
 SHRINKAGE = 0.05  # of the correlations of the table towards 0
+FEWEST_OF_FACTOR, FACTOR_STEPS, LEAST_UNIQUENESS = 5, 8, 0.01
 MOST_COLUMNS, EM_STEPS = 64, 10
 WINDOW = 1.0 / 16.0  # of the cells
 
@@ -202,6 +203,8 @@ def distributions(now):
     for k in range(now.K):
         means, every = fitted(t, now.groups if now.tied else now.groups[k : k + 1], columns)
         own = np.isin(columns, now.block[k])
+        if now.tied and own.any():
+            every[np.ix_(own, own)] = now.sigma
         mean[k, columns] = means[k if now.tied else 0]
         related = (own[:, None] & own) | np.eye(len(columns), dtype=bool)
         sigma[k][np.ix_(columns, columns)] = np.where(related, every, 0.0)
@@ -355,19 +358,66 @@ def choose_tied_block(t, groups, own, mask, full=False):
     columns = block_columns(t)
     h = automatic.unit_price(t.N, t.price_factor)
     apart = np.where(mask, own.gain - h * t.parameters, own.shared).sum(axis=0)
-    return shortest_block(
+    block = shortest_block(
         columns,
         columns[mask[:, columns].any(axis=0)],
         lambda block: tied_cost(t, groups, block) + apart[block].sum(),
         0.0,
         full,
     )
+    factor = None
+    if not full and len(columns) >= FEWEST_OF_FACTOR:
+        factor = with_factor(fitted(t, groups, columns)[1], t.N, h)
+    if factor is None:
+        return block
+    # of every column: what the factor saves, and what a normal density costs over what it has
+    saved = -(t.N + 1.0) / 2.0 * np.log(factor[1]) - h
+    rise = [tied_cost(t, groups, columns[i : i + 1]) + apart[d] for i, d in enumerate(columns)]
+    found = block, columns[saved > rise]
+    cost = [
+        tied_cost(t, groups, one, False) + apart[one].sum() + tied_name(t, one) if len(one) else 0.0
+        for one in found
+    ]
+    return found[int(cost[1] < cost[0])]
 
 
-def tied_cost(t, groups, block):
+def tied_cost(t, groups, block, full=True):
     """What a shared block costs over the distributions of the table, without its name."""
-    more_means = (len(groups) - 1) * len(block) * automatic.unit_price(t.N, t.price_factor)
-    return block_cost(t, groups, block) + more_means
+    return shared_block(t, groups, block, full)[0]
+
+
+def shared_block(t, groups, block, full):
+    """The same, and the covariance: with one factor, unless ``full`` or longer."""
+    h, m = automatic.unit_price(t.N, t.price_factor), len(block)
+    means, sigma = fitted(t, groups, block)
+    cost, more_means = block_cost(t, groups, block), (len(groups) - 1) * m * h
+    factor = None if full or m < FEWEST_OF_FACTOR else with_factor(sigma, t.N, h)
+    if factor is not None:
+        own = zip(groups, means, strict=True)
+        of_factor = sum(cells_cost(t, rows, block, mean, factor[0]) for rows, mean in own) + m * h
+        R = prior(t, block)
+        row = np.trace(np.linalg.solve(factor[0], R)) - m + np.linalg.slogdet(factor[0])[1]
+        of_factor += 0.5 * (row - np.linalg.slogdet(R)[1])
+        if of_factor < cost:
+            cost, sigma = of_factor, factor[0]
+    return cost + more_means, sigma
+
+
+def with_factor(S, N, h):
+    """S with one common factor, and the uniquenesses, by steps of the principal factor; None if the factor
+    does not pay for its loadings.
+    """
+    m, sd = len(S), np.sqrt(np.diag(S))
+    rho = S / sd / sd[:, None]
+    psi = 1.0 / np.diag(np.linalg.inv(rho))
+    for _ in range(FACTOR_STEPS):
+        values, vectors = np.linalg.eigh(np.diag(psi**-0.5) @ rho @ np.diag(psi**-0.5))
+        theta = values[-1]
+        if theta <= 1.0 or (N + 1.0) / 2.0 * (theta - 1.0 - log(theta)) <= m * h:
+            return None
+        loading = np.sqrt(psi * (theta - 1.0)) * vectors[:, -1]
+        psi = np.clip(1.0 - loading**2, LEAST_UNIQUENESS, None)
+    return (np.outer(loading, loading) + np.diag(psi)) * np.outer(sd, sd), psi
 
 
 def tied_name(t, block):
@@ -444,18 +494,18 @@ def of_cluster(now, gain, shared, k):
 def tie(t, now, mask, full, kept):
     """The state with one covariance of all clusters, if that is shorter."""
     if kept is not None:
-        return tied_by(t, now, mask, kept[0], keep=True)
+        return tied_by(t, now, mask, kept[0], full, keep=True)
     own, none = SimpleNamespace(), np.array([], int)
     own.gain, own.shared = sums_under_pools(t, now.stats, mask)
     block = choose_tied_block(t, now.groups, own, mask, full)
-    found = tied_by(t, SimpleNamespace(**vars(now)), mask, block)
+    found = tied_by(t, SimpleNamespace(**vars(now)), mask, block, full)
     if full or not len(block):
         return found
-    without_block = tied_by(t, now, mask, none)
+    without_block = tied_by(t, now, mask, none, full)
     return found if found.J < without_block.J else without_block
 
 
-def tied_by(t, now, mask, block, keep=False):
+def tied_by(t, now, mask, block, full, keep=False):
     """The state whose clusters share the covariance of a block."""
     now.rest = rest = without(t, block)
     outside = np.setdiff1d(np.arange(t.D), block)
@@ -468,7 +518,8 @@ def tied_by(t, now, mask, block, keep=False):
     now.choice = picked, now.block
     now.J = pooled.objective(rest, now.stats, masks)
     if len(block):
-        now.J += tied_cost(t, now.groups, block) + tied_name(t, block)
+        cost, now.sigma = shared_block(t, now.groups, block, full)
+        now.J += cost + tied_name(t, block)
     gain, shared = sums_under_pools(rest, now.stats, masks)
     h = automatic.unit_price(t.N, t.price_factor)
     now.cost = np.array(
@@ -479,9 +530,9 @@ def tied_by(t, now, mask, block, keep=False):
     )
     now.rest_cost = now.cost.copy()
     if len(block):
-        means, sigma = fitted(t, now.groups, block)
+        means = fitted(t, now.groups, block)[0]
         for k, rows in enumerate(now.groups):
-            now.cost[k] += len(block) * h + cells_cost(t, rows, block, means[k], sigma)
+            now.cost[k] += len(block) * h + cells_cost(t, rows, block, means[k], now.sigma)
     return now
 
 
@@ -519,6 +570,7 @@ def row_costs(t, now, seen=None):
     for k, block in enumerate(now.block):
         if len(block):
             means, sigma = fitted(now.filled, now.groups if now.tied else now.groups[k : k + 1], block)
+            sigma = now.sigma if now.tied else sigma
             z, v = cells_of(t, t.rows, block)
             z, mean = np.where(seen[:, block], z, np.nan), means[k if now.tied else 0]
             e = t.e[np.ix_(t.rows, block)]

@@ -48,8 +48,8 @@ def of_numbers(values, weight=None, *, n_bins=N_BINS, period=None):
     the present cells is a level, and each run of other values between those, of m of the n cells, is
     cut into max(1, round(n_bins m / n)) bins, half to even: a value goes to bin floor(c / m * bins), c
     being the cells of smaller values of the run plus half its own. Both are computed with exact
-    fractions. Bins without values vanish. A bin between two others of 8 values or more is divided at its widest
-    gap, if that is wider than the distance from its lower end down to the least value of the bin below, and
+    fractions. Bins without values vanish. A bin between two others of 8 values or more is divided at its
+    widest gap, if that is wider than the distance from its lower end to the least value of the bin below, and
     than that from its upper end to the largest value of the bin above. With more than 254 levels, n_bins is
     lowered.
 
