@@ -21,7 +21,7 @@ all clusters and S = N, they cost together
         - (1/2) log det R
 
 because the mean and the variance of a column of the whole table have no price. Where that is shorter, the
-shared covariance has one common factor (`craftc.craft.common_factor`): m in place of m (m - 1) / 2.
+shared covariance has common factors (`craftc.craft.common_factors`): m in place of m (m - 1) / 2 for one.
 
 A row with missing cells costs the marginal of its observed columns. In the sums a missing cell counts as it
 is expected from the others (`craftc.craft.products`).
@@ -53,7 +53,7 @@ from craftc.craft.background import (
     log_choices,
     usable_weight,
 )
-from craftc.craft.common_factor import FEWEST_COLUMNS, common_factor
+from craftc.craft.common_factors import FEWEST_COLUMNS, common_factors
 from craftc.craft.parameters import ModelSpec
 from craftc.craft.products import MOST_COLUMNS, CrossProducts, Scatter, n_covariance_columns
 from craftc.table.levels import LevelEncoding
@@ -205,20 +205,20 @@ class BlockPricing:
             rise, code = lost - normal, np.zeros((1, P + 1))
             blocks = [self._choose(total[None], np.array([N]), used, rise[None], code, 1)[0][0]]
             if not self.full and P >= FEWEST_COLUMNS:
-                blocks.append(self._columns_of_factor(S, N, rise))
+                blocks.append(self._columns_of_factors(S, N, rise))
         found = [(block, *self._shared(block, S, N, normal)) for block in blocks]
         return max(found, key=lambda one: one[2] - float(lost @ one[0]))
 
-    def _columns_of_factor(self, S: Floats, weight: float, rise: Floats) -> Mask:
-        """(P,) columns that a factor of all makes shorter, although their densities are normal."""
-        factor = common_factor(S, weight, self.h)
-        if factor is None:
+    def _columns_of_factors(self, S: Floats, weight: float, rise: Floats) -> Mask:
+        """(P,) columns that factors of all make shorter, although their densities are normal."""
+        factors = common_factors(S, weight, self.h)
+        if factors is None:
             return np.zeros(len(S), np.uint8)
-        saved = -0.5 * (weight + 1.0) * np.log(factor.uniqueness) - self.h
+        saved = -0.5 * (weight + 1.0) * np.log(factors.uniqueness) - factors.r * self.h
         return (saved > rise).astype(np.uint8)
 
     def _shared(self, block: Mask, S: Floats, weight: float, normal: Floats) -> tuple[Floats, float]:
-        """The covariance of all clusters over a block, S or one with a common factor where that is shorter,
+        """The covariance of all clusters over a block, S or one with common factors where that is shorter,
         and what it saves.
         """
         held, saving = np.flatnonzero(block), np.empty(1)
@@ -227,14 +227,14 @@ class BlockPricing:
             return S, 0.0
         kernel.block_savings(S[None], block[None], np.array([weight]), self.prior, self.h, saving)
         best, matrix = float(saving[0]), S
-        factor = None if self.full or m < FEWEST_COLUMNS else common_factor(S[some], weight, self.h)
-        if factor is not None:
-            fit = np.linalg.slogdet(factor.matrix)[1] + np.linalg.solve(factor.matrix, S[some]).trace() - m
-            saved = 0.5 * (weight + 1.0) * (np.log(np.diag(S)[held]).sum() - fit) - m * self.h
-            saved += 0.5 * np.linalg.slogdet(self.prior[some])[1]
+        factors = None if self.full or m < FEWEST_COLUMNS else common_factors(S[some], weight, self.h)
+        if factors is not None:
+            fit = np.linalg.slogdet(factors.matrix)[1] + np.linalg.solve(factors.matrix, S[some]).trace() - m
+            saved = 0.5 * (weight + 1.0) * (np.log(np.diag(S)[held]).sum() - fit)
+            saved += 0.5 * np.linalg.slogdet(self.prior[some])[1] - factors.n_parameters * self.h
             if saved > best:
                 best, matrix = saved, S.copy()
-                matrix[some] = factor.matrix
+                matrix[some] = factors.matrix
         naming = math.log(len(block) + 1.0) + log_choices(len(block))[m]
         return matrix, best + float(normal[held].sum()) - naming
 

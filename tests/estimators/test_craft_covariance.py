@@ -736,6 +736,25 @@ def test_correlated_columns_with_missing_cells(K, share):
             np.testing.assert_allclose(one.matrix, other.matrix, atol=0.25)
 
 
+@pytest.mark.parametrize("n_factors", [1, 3])
+@pytest.mark.parametrize("K", [1, 3])
+def test_factors_behind_many_columns_are_no_clusters(K, n_factors):
+    """Few rows of 40 columns do not pay for 780 covariances."""
+    rng, n, p = np.random.default_rng(0), 250, 40
+    truth, far = rng.integers(0, K, n), rng.normal(size=(K, p))
+    far *= 7.0 / np.linalg.norm(far, axis=1, keepdims=True)
+    loadings = 0.8 * rng.normal(size=(n_factors, p))
+    X = rng.normal(size=(n, n_factors)) @ loadings + 0.6 * rng.normal(size=(n, p))
+    X += far[truth] if K > 1 else 0.0
+    X[rng.random(X.shape) < 0.03] = np.nan
+    model = fit(X)
+    assert model.n_clusters_ == K
+    assert adjusted_rand_score(truth, model.labels_) > 0.95
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    shared = np.array([one.matrix for one in model.covariances_])
+    assert (shared == shared[0]).all()
+
+
 def test_an_unknown_form():
     with pytest.raises(ValueError, match="covariance must be"):
         CRAFT(covariance="spherical").fit(np.zeros((12, 2)))

@@ -55,7 +55,7 @@ from tests.reference import automatic, levels, pooled
 FEWEST_LEVELS = 11
 WORTH, TIE = 1e-6, 1e-9
 SHRINKAGE = 0.05  # of the correlations of the table towards 0
-FEWEST_OF_FACTOR, FACTOR_STEPS, LEAST_UNIQUENESS = 5, 8, 0.01
+FEWEST_OF_FACTORS, MOST_FACTORS, FACTOR_STEPS, LEAST_UNIQUENESS = 5, 3, 8, 0.01
 MOST_COLUMNS, EM_STEPS = 64, 10
 WINDOW = 1.0 / 16.0  # of the cells
 
@@ -365,13 +365,13 @@ def choose_tied_block(t, groups, own, mask, full=False):
         0.0,
         full,
     )
-    factor = None
-    if not full and len(columns) >= FEWEST_OF_FACTOR:
-        factor = with_factor(fitted(t, groups, columns)[1], t.N, h)
-    if factor is None:
+    factors = None
+    if not full and len(columns) >= FEWEST_OF_FACTORS:
+        factors = with_factors(fitted(t, groups, columns)[1], t.N, h)
+    if factors is None:
         return block
-    # of every column: what the factor saves, and what a normal density costs over what it has
-    saved = -(t.N + 1.0) / 2.0 * np.log(factor[1]) - h
+    # of every column: what the factors save, and what a normal density costs over what it has
+    saved = -(t.N + 1.0) / 2.0 * np.log(factors[1]) - factors[2] * h
     rise = [tied_cost(t, groups, columns[i : i + 1]) + apart[d] for i, d in enumerate(columns)]
     found = block, columns[saved > rise]
     cost = [
@@ -387,37 +387,43 @@ def tied_cost(t, groups, block, full=True):
 
 
 def shared_block(t, groups, block, full):
-    """The same, and the covariance: with one factor, unless ``full`` or longer."""
+    """The same, and the covariance: with common factors, unless ``full`` or longer."""
     h, m = automatic.unit_price(t.N, t.price_factor), len(block)
     means, sigma = fitted(t, groups, block)
     cost, more_means = block_cost(t, groups, block), (len(groups) - 1) * m * h
-    factor = None if full or m < FEWEST_OF_FACTOR else with_factor(sigma, t.N, h)
-    if factor is not None:
-        own = zip(groups, means, strict=True)
-        of_factor = sum(cells_cost(t, rows, block, mean, factor[0]) for rows, mean in own) + m * h
-        R = prior(t, block)
-        row = np.trace(np.linalg.solve(factor[0], R)) - m + np.linalg.slogdet(factor[0])[1]
-        of_factor += 0.5 * (row - np.linalg.slogdet(R)[1])
-        if of_factor < cost:
-            cost, sigma = of_factor, factor[0]
+    factors = None if full or m < FEWEST_OF_FACTORS else with_factors(sigma, t.N, h)
+    if factors is not None:
+        found, _, r = factors
+        own, R = zip(groups, means, strict=True), prior(t, block)
+        of_factors = sum(cells_cost(t, rows, block, mean, found) for rows, mean in own)
+        of_factors += (r * m - r * (r - 1) / 2) * h
+        row = np.trace(np.linalg.solve(found, R)) - m + np.linalg.slogdet(found)[1]
+        of_factors += 0.5 * (row - np.linalg.slogdet(R)[1])
+        if of_factors < cost:
+            cost, sigma = of_factors, found
     return cost + more_means, sigma
 
 
-def with_factor(S, N, h):
-    """S with one common factor, and the uniquenesses, by steps of the principal factor; None if the factor
-    does not pay for its loadings.
+def with_factors(S, N, h):
+    """S with common factors, the uniquenesses and the number of factors, by steps of the principal factors;
+    None if no factor pays for its loadings. A factor after j others has m - j of them.
     """
     m, sd = len(S), np.sqrt(np.diag(S))
     rho = S / sd / sd[:, None]
     psi = 1.0 / np.diag(np.linalg.inv(rho))
     for _ in range(FACTOR_STEPS):
         values, vectors = np.linalg.eigh(np.diag(psi**-0.5) @ rho @ np.diag(psi**-0.5))
-        theta = values[-1]
-        if theta <= 1.0 or (N + 1.0) / 2.0 * (theta - 1.0 - log(theta)) <= m * h:
+        common, r = np.zeros((m, m)), 0
+        for theta, vector in zip(values[::-1], vectors.T[::-1], strict=True):
+            pays = theta > 1.0 and (N + 1.0) / 2.0 * (theta - 1.0 - log(theta)) > (m - r) * h
+            if r == MOST_FACTORS or not pays:
+                break
+            loading, r = np.sqrt(psi * (theta - 1.0)) * vector, r + 1
+            common += np.outer(loading, loading)
+        if not r:
             return None
-        loading = np.sqrt(psi * (theta - 1.0)) * vectors[:, -1]
-        psi = np.clip(1.0 - loading**2, LEAST_UNIQUENESS, None)
-    return (np.outer(loading, loading) + np.diag(psi)) * np.outer(sd, sd), psi
+        psi = np.clip(1.0 - np.diag(common), LEAST_UNIQUENESS, None)
+    return (common + np.diag(psi)) * np.outer(sd, sd), psi, r
 
 
 def tied_name(t, block):
