@@ -233,7 +233,7 @@ class BlockPricing:
             saved = 0.5 * (weight + 1.0) * (np.log(np.diag(S)[held]).sum() - fit)
             saved += 0.5 * np.linalg.slogdet(self.prior[some])[1] - factors.n_parameters * self.h
             if saved > best:
-                best, matrix = saved, S.copy()
+                best, matrix = float(saved), S.copy()
                 matrix[some] = factors.matrix
         naming = math.log(len(block) + 1.0) + log_choices(len(block))[m]
         return matrix, best + float(normal[held].sum()) - naming
