@@ -84,6 +84,7 @@ class Background:
                 own = self.tilts.statistics[:, start : start + self.level_widths[d] - 1]
                 self.n_parameters[grid.p + d] = np.count_nonzero(own.any(axis=1))
         self.varies: NDArray[np.bool_] = spread > 0  # (p,)
+        self.complete: NDArray[np.bool_] = present == self.weight  # (p,) no cell of the table is missing
         #: of the columns of scores: (T,) excess of the levels, without what a sample of N(0, 1) has by chance
         self.excess: list[Floats] = []
         chance = 0.5 * (1.0 / WINDOW_SHARE - 1.0) / self.weight

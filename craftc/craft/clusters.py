@@ -27,7 +27,7 @@ from craftc._kernels.moments import Grid
 from craftc.craft.background import Background, codes_of_masks, pricing_of, usable_weight
 from craftc.craft.covariance import BlockPricing, ClusterCovariances, PricedPartition
 from craftc.craft.parameters import ModelSpec
-from craftc.craft.products import CrossProducts, are_complete
+from craftc.craft.products import CrossProducts
 from craftc.table import MixedTable
 from craftc.table.moments import Moments
 
@@ -177,7 +177,7 @@ class Clusters:
     def conditionals(self) -> Conditionals | None:
         """The distributions of missing cells in columns that may be in covariances; None: none is missing."""
         held = self.covariances
-        if held is None or are_complete(held.cross.columns, self.moments):
+        if held is None or self.background.complete[held.cross.columns].all():
             return None
         return held.conditionals()
 

@@ -96,9 +96,7 @@ class Scatter(NamedTuple):
     """Columns of groups of rows in units of the table, missing cells as they are expected."""
 
     mean: Floats  # (m, P)
-    deviations: (
-        Floats  # (m, P, P) cross products of deviations from the mean, those inside the levels included
-    )
+    deviations: Floats  # (m, P, P) cross products of deviations, those inside the levels included
     divergence: Floats  # (m, P) nats, of the missing cells from N(0, 1)
 
     @classmethod
@@ -136,14 +134,14 @@ class Scatter(NamedTuple):
         return cls.of_unions(background, columns, groups, sums, every, none, background.count_weight)
 
 
-def covariance_columns(background: Background, total: Moments) -> NDArray[np.intp]:
+def covariance_columns(background: Background) -> NDArray[np.intp]:
     """Columns of scores that a covariance may hold: not constant; complete ones, if there are too many."""
     if not len(background.levels_of_scores):
         return NO_COLUMNS
     tilted = background.tilts.tilted[background.levels_of_scores - background.grid.p] > 0
     columns = np.flatnonzero(background.varies & tilted)
     if len(columns) > MOST_COLUMNS:
-        columns = columns[(total.present[0] == total.sizes[0])[columns]]
+        columns = columns[background.complete[columns]]
     return columns
 
 
@@ -157,16 +155,13 @@ def n_covariance_columns(encoding: LevelEncoding, total: Moments) -> int:
     return int((missing[columns] == 0).sum())
 
 
-def are_complete(columns: NDArray[np.intp], moments: Moments) -> bool:
-    """Whether no row of a table with these moments has a missing cell in the columns."""
-    return bool((moments.present[:, columns].sum(axis=0) == moments.sizes.sum()).all())
-
-
 def first_conditionals(
     background: Background, columns: NDArray[np.intp], moments: Moments
 ) -> Conditionals | None:
-    """Distributions of missing cells in clusters that know of no covariance; None: no cell is missing."""
-    if are_complete(columns, moments):
+    """Distributions of missing cells in clusters that know of no covariance; None: no cell of
+    the whole table is missing.
+    """
+    if background.complete[columns].all():
         return None
     mean, deviations = moments.means()
     variance, present = background.variance[columns], moments.present[:, columns]

@@ -59,7 +59,7 @@ def clusters_of(
     grid = integer_grid(encoded, weight)
     moments = Moments.of_partition(grid, 1.0, encoded, weight, labels, K, n_threads)
     background = Background(moments.total(), encoding)
-    columns = covariance_columns(background, moments.total())
+    columns = covariance_columns(background)
     rows = LocalRows(encoded, weight)
     conditionals = first_conditionals(background, columns, moments)
     sums = rows.cross_products(columns, grid, labels, K, conditionals, n_threads)
@@ -78,7 +78,7 @@ def config_of(X, q=0, weight=NO_WEIGHT, covariance="auto", tied=False, n_threads
     total = Moments.of_partition(rows.grid(), 1.0, rows.table, weight, np.zeros(len(X), np.int32), 1)
     spec = ModelSpec(selection="priced", price=None, pooled=True, covariance=covariance, tied=tied)
     config = FitConfig(rows, weight, Background(total, encoding), spec, 100, 0, n_threads, encoding=encoding)
-    return config, covariance_columns(config.background, total)
+    return config, covariance_columns(config.background)
 
 
 def problem_of(X, q=0, weight=None):

@@ -773,6 +773,19 @@ def test_forms_of_a_large_table_are_searched_in_a_sample(monkeypatch, covariance
     np.testing.assert_array_equal(a.labels_, b.labels_)
 
 
+def test_a_missing_cell_outside_the_sample(monkeypatch):
+    monkeypatch.setattr(covariance_search, "SAMPLE_ROWS", 400)
+    monkeypatch.setattr(covariance_search, "_ROWS", 400)
+    X, truth = slanted(9, n=1500, K=2, p=10, q=0, apart=1.5)
+    complete = fit(X)
+    for row in range(5):
+        Y = X.copy()
+        Y[row, 2] = np.nan
+        model = fit(Y)
+        assert adjusted_rand_score(truth, model.labels_) > 0.95
+        assert model.objective_ == pytest.approx(complete.objective_, abs=60.0)
+
+
 def test_a_mixed_table_object():
     X, _ = slanted(1, n=200, K=2, p=3, q=1)
     table = MixedTable.from_data(X, categorical=[4])

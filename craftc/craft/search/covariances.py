@@ -364,7 +364,7 @@ class CovarianceSearch(Generic[L, S]):
         labels, left = drop_empty(self.rows, moments, labels)
         snapshot = self.rows.snapshot(labels, len(left))
         conditionals = clusters.conditionals
-        if conditionals is not None:
+        if conditionals is not None and len(left) < len(clusters.mask):
             conditionals = conditionals.select(left)
         state = self.state(labels, snapshot, moments, conditionals, clusters.choice[left])
         del labels, snapshot
@@ -397,7 +397,7 @@ def covariance_step(
     background = config.background
     positions, sample = config.sample(_ROWS, CraftStream.COVARIANCE_SAMPLE)
     sample = replace(sample, rows=sample.rows.scored(encoding))
-    columns = covariance_columns(background, whole)
+    columns = covariance_columns(background)
     if len(columns) < 2:
         return None
     prior = prior_of(sample.rows, background, columns, config.n_threads)
