@@ -12,7 +12,7 @@ pd = pytest.importorskip("pandas", reason="files are read with pandas")
 
 def read(cells, name="x", **options):
     """A column of these cells next to another one: numbers of its rows, kind, and notes."""
-    table = pd.DataFrame({name: list(cells), "y": [i * 7 % 31 for i in range(len(cells))]})
+    table = pd.DataFrame({name: cells, "y": [i * 7 % 31 for i in range(len(cells))]})
     table = craftc.read_table(table, **options)
     return table[name], table.attrs["kinds"].get(name), " | ".join(table.attrs["notes"])
 

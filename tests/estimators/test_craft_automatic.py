@@ -152,7 +152,7 @@ def test_suspicious_tables_are_told():
     )
     with pytest.warns(UserWarning, match="'a' and 'again' are near-duplicates"):
         CRAFT(random_state=0).fit(frame)
-    made = rng.normal(size=(1000, 2)) @ rng.normal(size=(2, 30)) + 0.7 * rng.normal(size=(1000, 30))
+    made = rng.normal(size=(2000, 2)) @ rng.normal(size=(2, 30)) + 0.7 * rng.normal(size=(2000, 30))
     with pytest.warns(UserWarning, match="price_factor"):
         model = CRAFT(covariance="diagonal", random_state=0, n_init=2).fit(made)
     assert model.n_clusters_ >= 10
