@@ -12,10 +12,10 @@ theta) nats.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh
 
 from craftc._common.threads import one_blas_thread
 from craftc._common.typing import Floats
@@ -24,6 +24,7 @@ FEWEST_COLUMNS = 5  # one factor has at most half of the parameters of all their
 _MOST_FACTORS = 3  # more describe groups, too, where these differ gradually inside
 _STEPS = 8  # of the principal factors, each with new uniquenesses
 _LEAST = 0.01  # uniqueness
+_WORTH_THREADS = 32  # columns of matrices that BLAS could share among threads, so that bits depend on these
 
 
 class CommonFactors(NamedTuple):
@@ -46,12 +47,12 @@ def common_factors(S: Floats, weight: float, h: float) -> CommonFactors | None:
     m, deviation = len(S), np.sqrt(np.diag(S))
     rho, most = S / np.outer(deviation, deviation), min(_MOST_FACTORS, m)
     price = (m - np.arange(most)) * h  # of the first factor, the second, ...
-    with one_blas_thread():
+    with one_blas_thread() if m > _WORTH_THREADS else nullcontext():
         uniqueness = 1.0 / np.diag(np.linalg.inv(rho))
         for _ in range(_STEPS):
             scale = np.sqrt(uniqueness)
-            theta, vectors = eigh(rho / np.outer(scale, scale), subset_by_index=[m - most, m - 1])
-            theta = np.maximum(theta[::-1], 1.0)
+            values, vectors = np.linalg.eigh(rho / np.outer(scale, scale))
+            theta = np.maximum(values[: -most - 1 : -1], 1.0)
             pays = 0.5 * (weight + 1.0) * (theta - 1.0 - np.log(theta)) > price
             r = most if pays.all() else int(pays.argmin())
             if r == 0:

@@ -236,7 +236,7 @@ class BlockPricing:
                 best, matrix = float(saved), S.copy()
                 matrix[some] = factors.matrix
         naming = math.log(len(block) + 1.0) + log_choices(len(block))[m]
-        return matrix, best + float(normal[held].sum()) - naming
+        return matrix, float(best + normal[held].sum() - naming)
 
     def _choose(
         self,

@@ -4,7 +4,7 @@ or its ranks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -20,23 +20,23 @@ _RANKED = 0.999  # least correlation of the ranks of a copy on another scale
 
 
 def follow_from(
-    gone: Iterable[str],
+    derived: Mapping[str, str],
     numbers: Mapping[str, NDArray[np.floating]],
     codes: Mapping[str, NDArray[np.integer]],
     kept: Collection[str] = (),
 ) -> dict[str, str]:
-    """The columns to leave out with the columns `gone`, each with the reason:
-    ``{"class": "ranges of 'bmi'"}``.
+    """The columns to leave out with the columns `derived`, whose reasons name the columns from which they
+    follow and which stay, each with the reason: ``{"class": "ranges of 'bmi'"}``.
 
     `numbers`: cells of numeric columns, NaN where one is missing; `codes`: of categorical columns, -1 for a
     missing cell; `kept`: columns that stay.
     """
-    gone = [name for name in gone if is_measured(numbers[name])]
+    gone = [name for name in derived if is_measured(numbers[name])]
     out: dict[str, str] = {}
     for name in gone:
         x = np.asarray(numbers[name], np.float64)
         for other in {**numbers, **codes}:
-            if other in (*gone, *kept, *out):
+            if other in (*gone, *kept, *out) or quoted(other) in derived[name]:
                 continue
             if other in codes and _are_ranges(x, codes[other]):
                 out[other] = f"ranges of {quoted(name)}"

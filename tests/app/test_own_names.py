@@ -273,5 +273,5 @@ def test_compare_and_info_use_them(tmp_path, capsys):
     page = capsys.readouterr().out
     assert "  income (money): number" in page
     assert "  likes: chess (hobbies: chess): category, 2 levels" in page
-    assert "  likes: answers ';'; options " in page
+    assert "  likes: blanks 'auto'; answers ';'; options " in page
     assert "{" not in page

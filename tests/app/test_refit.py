@@ -41,7 +41,7 @@ def test_files_and_page_of_a_refit(january, february, tmp_path, capsys):
     out = tmp_path / "out"
     assert main(["refit", str(january), str(february), "--out", str(out)]) == 0
     page = capsys.readouterr()
-    assert page.out.startswith("440 rows: 3 kept, 1 born, 1 died.\n\n  1 the b: kept, 35 % then, ")
+    assert page.out.startswith("440 rows: 3 kept, 1 born, 1 died.\n\n  1 the b: kept, 36 % then, ")
     assert "\n  - the d: died (was 4), " in page.out
     assert "craftc: note: 'g' has new levels: 'v'." in page.err
     former, model = (craftc.load_model(folder / "model.craftc") for folder in (january, out))
