@@ -126,9 +126,9 @@ def match_columns(
                 f"Column {quoted(name)}: the model was fitted on {kind}, got "
                 f"{quoted(as_text(present.iloc[0]))}; write the {kind} as in the fit."
             )
-        columns[name] = cells.astype(np.float64)
+        columns[name] = numbers = cells.astype(np.float64)
         if name in dates and name in names and not any(quoted(name) in note for note in notes):
-            notes += _as_days(name, columns[name])
+            notes += _as_days(name, numbers)
     for name, levels in zip(schema.categorical_names, schema.levels, strict=True):
         of_levels = list[str]() if new_levels else notes
         columns[name] = _levels(table.frame[name], {str(level) for level in levels}, of_levels)

@@ -174,10 +174,11 @@ def derived_among(
     for more in (parts_of_the_year, parts_of_the_calendar):
         copies |= more(left(), kinds, kept)
     copies |= codes_of_others(left(), kept)
-    numbers, codes = {}, {}
+    numbers: dict[str, Floats] = {}
+    codes: dict[str, Ints] = {}
     for name, column in left().items():
         if isinstance(column.dtype, need_pandas().CategoricalDtype):
-            codes[name] = column.cat.codes.to_numpy(np.intp)
+            codes[name] = np.asarray(column.cat.codes, np.intp)
             cells = numbers_or_flags(codes[name], column.cat.categories.tolist())
         else:
             cells = column.to_numpy(np.float64, na_value=np.nan)
