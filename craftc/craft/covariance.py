@@ -143,7 +143,7 @@ class BlockPricing:
 
     def scatter_of(self, groups: Integers, sums: Integers) -> Scatter:
         """The columns in every group."""
-        return self.scatter(groups, sums, np.arange(len(groups)), np.full(len(groups), -1))
+        return Scatter.of_groups(self.background, self.columns, groups, sums, self.pricing.count_weight)
 
     def excess_of(self, groups: Integers) -> Floats:
         """(m, P) sums of the excess of the levels over the cells of groups."""

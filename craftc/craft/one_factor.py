@@ -83,7 +83,7 @@ def one_factor(
         return OneFactor()
     least = (gain + (2 * k - 3) * h / scale for k in range(2, _MOST_POINTS + 1))
     more = (model.points(axis, k, nats) > nats for k, nats in enumerate(least, 2))
-    separate = bool(saving > rival) and q > 2 and any(more)  # a link of two columns shows no groups
+    separate = saving > rival and q > 2 and any(more)  # a link of two columns shows no groups
     return OneFactor(saving, [columns[i] for i in held.tolist()], separate)
 
 

@@ -12,7 +12,7 @@ N(0, 1): what the missing cells would save if they counted as observed ones.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +28,7 @@ from craftc.table import MixedTable
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import NUMERIC_CELLS, Moments
 
-L = TypeVar("L")
-
 MOST_COLUMNS = 64  # of a covariance
-_SHRINKAGE = 0.05  # of the correlations of the whole table towards 0
-_EM_STEPS = 10  # for the correlations of a table with missing cells
 
 
 @dataclass
@@ -127,11 +123,16 @@ class Scatter(NamedTuple):
 
     @classmethod
     def of_groups(
-        cls, background: Background, columns: NDArray[np.intp], groups: Integers, sums: Integers
+        cls,
+        background: Background,
+        columns: NDArray[np.intp],
+        groups: Integers,
+        sums: Integers,
+        count_weight: float,
     ) -> Scatter:
         """Of every group."""
         every, none = np.arange(len(groups)), np.full(len(groups), -1)
-        return cls.of_unions(background, columns, groups, sums, every, none, background.count_weight)
+        return cls.of_unions(background, columns, groups, sums, every, none, count_weight)
 
 
 def covariance_columns(background: Background) -> NDArray[np.intp]:
@@ -176,36 +177,3 @@ def conditionals_of(
 ) -> Conditionals:
     """Distributions with these means (K, P) and covariances (K, P, P) in units of the table."""
     return Conditionals(background.centre[columns], background.scale[columns], mean, covariance)
-
-
-class _Rows(Protocol[L]):
-    """What the correlations of a table need of its rows."""
-
-    def one_cluster(self) -> L: ...
-    def moments(self, grid: Grid, unit: float, labels: L, n_clusters: int, n_threads: int) -> Moments: ...
-    def cross_products(
-        self,
-        columns: NDArray[np.intp],
-        grid: Grid,
-        labels: L,
-        n_clusters: int,
-        conditionals: Conditionals | None,
-        n_threads: int,
-    ) -> Integers: ...
-
-
-def prior_of(rows: _Rows[L], background: Background, columns: NDArray[np.intp], n_threads: int) -> Floats:
-    """(P, P) R, the correlations of all rows, shrunk towards 0; with missing cells by the EM algorithm."""
-    grid, labels = background.grid, rows.one_cluster()
-    whole = rows.moments(grid, background.count_weight, labels, 1, n_threads)
-    conditionals = first_conditionals(background, columns, whole)
-    for _ in range(1 if conditionals is None else _EM_STEPS):
-        sums = rows.cross_products(columns, grid, labels, 1, conditionals, n_threads)
-        found = Scatter.of_groups(background, columns, whole.groups, sums)
-        if conditionals is not None:
-            matrix = (found.deviations + np.eye(len(columns))) / (whole.sizes[0] + 1.0)
-            conditionals = conditionals_of(background, columns, found.mean, matrix)
-    deviation = np.sqrt(np.diag(found.deviations[0]))
-    prior: Floats = (1.0 - _SHRINKAGE) * found.deviations[0] / np.outer(deviation, deviation)
-    np.fill_diagonal(prior, 1.0)
-    return prior

@@ -1,4 +1,4 @@
-"""Texts of a column without what stands around their numbers and says nothing, or only a sign: "7/10",
+"""Texts of a column without what surrounds their numbers and says nothing, or only a sign: "7/10",
 "10 - very likely", "48.2° S", "▼ 3 %", "5.1 H".
 
 All functions work on the distinct texts of a column.
@@ -36,7 +36,7 @@ _UP = "▲△↑"
 
 
 def bare_texts(texts: Sequence[str], known: bool = False) -> tuple[list[str], list[str]]:
-    """The texts of a column without what stands around their numbers, and what was removed, in words.
+    """The texts of a column without what surrounds their numbers, and what was removed, in words.
 
     `known`: whether the column held numbers without a unit in an earlier table, and a single text shows its
     form.

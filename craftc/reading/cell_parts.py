@@ -19,7 +19,7 @@ _MOST, _FEWEST_TEXTS = 4, 20  # numbers in a cell, and different cells: fewer ar
 _NUMBERS = {
     point: re.compile(rf"(?:(?:(?<=[ (,;])|^)-)?\d+(?:{re.escape(point)}\d+)?") for point in (".", ",")
 }
-#: What stands between and behind the numbers of a cell, which are "#".
+#: What is between and behind the numbers of a cell, which are "#".
 _FORM = re.compile(r"\(?#(?:(?:\s?[/×xX*+±;:]\s?|,\s?|\sby\s|\s\(|\s)#%?\)?)+(?:\s?[^\W\d_]{1,6}|\)|%)?")
 
 

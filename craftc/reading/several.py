@@ -74,7 +74,7 @@ def find_answers(texts: Sequence[str], counts: Integers) -> Answers | None:
 
 
 def _stems(cells: Sequence[Sequence[str]]) -> set[str]:
-    """What stands in front of the colon of several different answers: "Other" of "Other: by bus"."""
+    """What precedes the colon of several different answers: "Other" of "Other: by bus"."""
     endings: dict[str, set[str]] = {}
     for answer in {answer for cell in cells for answer in cell if ":" in answer}:
         stem, _, ending = answer.partition(":")

@@ -46,7 +46,7 @@ def follow_from(
 
 
 def _are_ranges(x: Floats, codes: NDArray[np.integer]) -> bool:
-    """Whether each code stands for a range of the numbers x."""
+    """Whether each code is that of a range of the numbers x."""
     present = ~np.isnan(x) & (codes >= 0)
     x, codes = x[present], codes[present]
     used, codes, counts = np.unique(codes, return_inverse=True, return_counts=True)

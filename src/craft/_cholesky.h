@@ -43,6 +43,19 @@ static inline void lower_inverse(const double *L, ptrdiff_t m, double *W)
     }
 }
 
+/* x = L^-1 x (m) of a lower triangular matrix; returns |x|^2. */
+static inline double lower_solve(const double *L, ptrdiff_t m, double *x)
+{
+    double total = 0.0;
+    for (ptrdiff_t i = 0; i < m; i++) {
+        for (ptrdiff_t j = 0; j < i; j++)
+            x[i] -= L[i * m + j] * x[j];
+        x[i] /= L[i * m + i];
+        total += x[i] * x[i];
+    }
+    return total;
+}
+
 /* L^-T L^-1 in place of the lower factor L = A (m, m), and W = L^-1 (m, m). */
 static inline void inverse_of_factor(double *A, ptrdiff_t m, double *W)
 {

@@ -30,7 +30,7 @@ from craftc._kernels.moments cimport check_table, rows_number, rows_of, rows_wei
 
 cdef extern from "craft/_cholesky.h" nogil:
     bint cholesky(double *A, Py_ssize_t m, double *half_log)
-    void lower_inverse(const double *L, Py_ssize_t m, double *W)
+    double lower_solve(const double *L, Py_ssize_t m, double *x)
     void inverse_of_factor(double *A, Py_ssize_t m, double *work)
 
 cdef extern from "craft/_covariance.h" nogil:
@@ -545,15 +545,14 @@ cdef void _block_costs(
 ) noexcept nogil:
     """Costs of the rows of a tile under one block, less those of the background."""
     cdef Py_ssize_t r, m = B.size[b], n_missing
-    cdef const double *mean = B.mean_ + b * B.P
     cdef double change = 0.0
-    covariance_costs(B.inverse + b * B.P * B.P, mean, B.position + b * B.P, m, B.half_log_det[b], z,
-                     background, work, total)
+    covariance_costs(B.inverse + b * B.P * B.P, B.mean_ + b * B.P, B.position + b * B.P, m, B.half_log_det[b],
+                     z, background, work, total)
     for r in range(n):
         if incomplete[r]:
             n_missing = _without_missing(B, b, z + r, work + m * TILE, &change)
             if n_missing:
-                total[r] += change - _pull(B, b, z + r, mean, n_missing, work + m * TILE)
+                total[r] += change - _pull(B, b, work + r, TILE, n_missing, work + m * TILE)
 
 
 # A row with missing columns m costs the marginal of the observed ones o. With y the deviation of the row from
@@ -575,7 +574,6 @@ cdef Py_ssize_t _without_missing(
     cdef Py_ssize_t *missing = <Py_ssize_t *> work
     cdef double *G = work + m
     cdef double *x = G + m * m
-    cdef double explained
     for i in range(m):
         if z[position[i] * TILE] != z[position[i] * TILE]:
             missing[n] = i
@@ -588,39 +586,27 @@ cdef Py_ssize_t _without_missing(
     cholesky(G, n, change)          # a principal part of a positive definite matrix
     for i in range(m):
         if z[position[i] * TILE] == z[position[i] * TILE] and B.inside_[position[i]] > 0.0:
-            explained = 0.0
             for a in range(n):
                 x[a] = own[missing[a] * m + i]
-                for c in range(a):
-                    x[a] -= G[a * n + c] * x[c]
-                x[a] /= G[a * n + a]
-                explained += x[a] * x[a]
-            change[0] -= 0.5 * explained * B.inside_[position[i]]
+            change[0] -= 0.5 * lower_solve(G, n, x) * B.inside_[position[i]]
     return n
 
 
 cdef double _pull(
-    Blocks B, Py_ssize_t b, const double *z, const double *mean, Py_ssize_t n, double *work,
+    Blocks B, Py_ssize_t b, const double *y, Py_ssize_t step, Py_ssize_t n, double *work,
 ) noexcept nogil:
-    """(1/2) |G^-1 Lambda_mo y_o|^2 of a row with n missing cells, prepared in `work`."""
-    cdef Py_ssize_t m = B.size[b], i, a, c
-    cdef const Py_ssize_t *position = B.position + b * B.P
+    """(1/2) |G^-1 Lambda_mo y_o|^2 of a row with n missing cells, prepared in `work`; its y are `step`
+    apart.
+    """
+    cdef Py_ssize_t m = B.size[b], i, a
     cdef const double *own = B.concentration + b * B.P * B.P
     cdef const Py_ssize_t *missing = <const Py_ssize_t *> work
-    cdef const double *G = work + m
     cdef double *x = work + m + m * m
-    cdef double y, total = 0.0
     for a in range(n):
         x[a] = 0.0
         for i in range(m):
-            y = z[position[i] * TILE] - mean[i]
-            if y == y:
-                x[a] += own[missing[a] * m + i] * y
-        for c in range(a):
-            x[a] -= G[a * n + c] * x[c]
-        x[a] /= G[a * n + a]
-        total += x[a] * x[a]
-    return 0.5 * total
+            x[a] += own[missing[a] * m + i] * y[i * step]
+    return 0.5 * lower_solve(work + m, n, x)
 
 
 cdef void _shared_marginal(
@@ -642,4 +628,4 @@ cdef void _shared_marginal(
             for j in range(i + 1):
                 white += B.inverse[i * m + j] * y[j]
             total += 0.5 * white * white
-        cost[b] += total - _pull(B, 0, z, mean, n, work)
+        cost[b] += total - _pull(B, 0, y, 1, n, work)

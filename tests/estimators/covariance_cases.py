@@ -8,9 +8,10 @@ from craftc import MixedTable
 from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters
 from craftc.craft.parameters import ModelSpec
-from craftc.craft.products import CrossProducts, covariance_columns, first_conditionals, prior_of
+from craftc.craft.products import CrossProducts, covariance_columns, first_conditionals
 from craftc.craft.rows.local import LocalRows
 from craftc.craft.search import FitConfig
+from craftc.craft.search.covariances import prior_of
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments, integer_grid
 from craftc.table.tally import tally

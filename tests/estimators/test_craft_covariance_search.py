@@ -10,12 +10,11 @@ from sklearn.metrics import adjusted_rand_score
 
 from craftc import CRAFT, MixedTable
 from craftc.craft.background import scored_total
-from craftc.craft.products import prior_of
 from craftc.craft.rows import local
 from craftc.craft.rows.local import LocalRows
 from craftc.craft.search import EncodedRows
 from craftc.craft.search import covariances as covariance_search
-from craftc.craft.search.covariances import CovarianceSearch
+from craftc.craft.search.covariances import CovarianceSearch, prior_of
 from craftc.craft.search.starts import kmeans_starts, low_rank_scores
 from craftc.table.levels import LevelEncoding
 from tests.estimators.covariance_cases import NO_WEIGHT, config_of, problem_of, slanted

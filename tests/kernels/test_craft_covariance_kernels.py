@@ -25,61 +25,15 @@ def signed(words):
     return int(words[1]) * 2**64 + int(words[0]) % 2**64
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_cross_products_are_exact(dtype, weighted, n_threads):
-    table = random_table(1, n=1100, p=3, q=0, missing=0.0, dtype=dtype)
-    rng = np.random.default_rng(0)
-    weight = rng.integers(0, 2**20, 1100) if weighted else NO_WEIGHT
-    labels = rng.integers(-1, 2, 1100).astype(np.int32)
-    grid, columns = integer_grid(table, weight), np.array([0, 2])
-    cross = np.zeros((2, cross_kernel.cross_width(2)), np.int64)
-    partial = np.zeros((n_threads, *cross.shape), np.int64)
-    cross_kernel.cross_products(
-        table.numeric,
-        weight,
-        labels,
-        grid,
-        columns,
-        None,
-        partial,
-        cross,
-        np.zeros((n_threads, 2), np.int64),
-        np.empty((n_threads, cross_kernel.room_size(2))),
-        n_threads,
-    )
-    q = [[round((float(x) - grid.centre[d]) * grid.scale[d]) for x in table.numeric[:, d]] for d in columns]
-    w = weight.tolist() if weighted else [1] * 1100
-    for k in range(2):
-        rows = np.flatnonzero(labels == k).tolist()
-        for t, (a, b) in enumerate([(0, 0), (1, 0), (1, 1)]):
-            assert signed(cross[k, 2 * t : 2 * t + 2]) == sum(w[i] * q[a][i] * q[b][i] for i in rows)
-    assert not partial.any()
-
-
-@pytest.mark.parametrize("n_threads", [1, 3])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_missing_cells_count_as_they_are_expected(weighted, n_threads):
-    """Products, expected cells and divergences by conditional distributions; buffers of their exact size."""
-    rng, n, K, P = np.random.default_rng(0), 2100, 3, 4
-    root = rng.normal(size=(K, P, P))
-    covariance = root @ root.transpose(0, 2, 1) + 0.1 * np.eye(P)
-    labels = rng.integers(-1, K, n).astype(np.int32)
-    X = rng.normal(size=(n, P)) @ root[0].T + 2.0
-    X[rng.random(X.shape) < 0.3] = np.nan
-    X[:5] = np.nan
-    weight = rng.integers(0, 5, n) if weighted else NO_WEIGHT
-    table, columns = MixedTable.from_data(X), np.arange(P)
-    grid, mean = integer_grid(table, weight), rng.normal(size=(K, P))
-    centre, scale = np.nanmean(X, axis=0), 1.0 / np.nanstd(X, axis=0)
-    conditionals = cross_kernel.Conditionals(centre, scale, mean, covariance)
-    width, size = cross_kernel.cross_width(P), n_threads * cross_kernel.room_size(P)
+def products(table, weight, labels, grid, columns, conditionals, n_threads):
+    """(K, width) sums of the clusters of rows, in buffers of exactly the documented sizes."""
+    K, P = int(labels.max()) + 1, len(columns)
+    width = cross_kernel.cross_width(P)
     buffers = [
         guarded(n_threads * K * width, np.int64),
         guarded(K * width, np.int64),
         guarded(n_threads * P, np.int64),
-        guarded(size),
+        guarded(n_threads * cross_kernel.room_size(P)),
     ]
     (partial, _), (cross, _), (cells, _), (room, _) = buffers
     partial[:], cross[:] = 0, 0
@@ -98,7 +52,45 @@ def test_missing_cells_count_as_they_are_expected(weighted, n_threads):
     )
     assert all(untouched(*buffer) for buffer in buffers)
     assert not partial.any()
-    products, sums, divergence = np.zeros((K, P, P)), np.zeros((K, P)), np.zeros((K, P))
+    return cross.reshape(K, width)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_cross_products_are_exact(dtype, weighted, n_threads):
+    table = random_table(1, n=1100, p=3, q=0, missing=0.0, dtype=dtype)
+    rng = np.random.default_rng(0)
+    weight = rng.integers(0, 2**20, 1100) if weighted else NO_WEIGHT
+    labels = rng.integers(-1, 2, 1100).astype(np.int32)
+    grid, columns = integer_grid(table, weight), np.array([0, 2])
+    cross = products(table, weight, labels, grid, columns, None, n_threads)
+    q = [[round((float(x) - grid.centre[d]) * grid.scale[d]) for x in table.numeric[:, d]] for d in columns]
+    w = weight.tolist() if weighted else [1] * 1100
+    for k in range(2):
+        rows = np.flatnonzero(labels == k).tolist()
+        for t, (a, b) in enumerate([(0, 0), (1, 0), (1, 1)]):
+            assert signed(cross[k, 2 * t : 2 * t + 2]) == sum(w[i] * q[a][i] * q[b][i] for i in rows)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_missing_cells_count_as_they_are_expected(weighted, n_threads):
+    """Products, expected cells and divergences by conditional distributions; buffers of their exact size."""
+    rng, n, K, P = np.random.default_rng(0), 2100, 3, 4
+    root = rng.normal(size=(K, P, P))
+    covariance = root @ root.transpose(0, 2, 1) + 0.1 * np.eye(P)
+    labels = rng.integers(-1, K, n).astype(np.int32)
+    X = rng.normal(size=(n, P)) @ root[0].T + 2.0
+    X[rng.random(X.shape) < 0.3] = np.nan
+    X[:5] = np.nan
+    weight = rng.integers(0, 5, n) if weighted else NO_WEIGHT
+    table, columns = MixedTable.from_data(X), np.arange(P)
+    grid, mean = integer_grid(table, weight), rng.normal(size=(K, P))
+    centre, scale = np.nanmean(X, axis=0), 1.0 / np.nanstd(X, axis=0)
+    conditionals = cross_kernel.Conditionals(centre, scale, mean, covariance)
+    cross = products(table, weight, labels, grid, columns, conditionals, n_threads)
+    squares, sums, divergence = np.zeros((K, P, P)), np.zeros((K, P)), np.zeros((K, P))
     z = (X - centre) * scale
     to_grid = grid.scale / scale
     for i in np.flatnonzero(labels >= 0):
@@ -108,14 +100,14 @@ def test_missing_cells_count_as_they_are_expected(weighted, n_threads):
         C, own = covariance[k][np.ix_(m, m)] - slope @ covariance[k][np.ix_(o, m)], z[i].copy()
         own[m] = mean[k, m] + slope @ (z[i, o] - mean[k, o])
         steps = own * to_grid + (centre - grid.centre) * grid.scale
-        products[k] += w * np.outer(steps, steps)
-        products[k][np.ix_(m, m)] += w * C * np.outer(to_grid[m], to_grid[m])
+        squares[k] += w * np.outer(steps, steps)
+        squares[k][np.ix_(m, m)] += w * C * np.outer(to_grid[m], to_grid[m])
         sums[k, m] += w * steps[m]
         chain = np.diag(np.linalg.cholesky(C)) ** 2 if len(m) else np.empty(0)
         divergence[k, m] += w * 0.5 * (own[m] ** 2 + np.diag(C) - 1.0 - np.log(chain))
     found = np.array([signed(words) for words in cross.reshape(-1, 2)], float).reshape(K, -1)
     lower, pairs = np.tril_indices(P), P * (P + 1) // 2
-    np.testing.assert_allclose(found[:, :pairs], products[:, *lower], rtol=1e-9, atol=1e-9 * products.max())
+    np.testing.assert_allclose(found[:, :pairs], squares[:, *lower], rtol=1e-9, atol=1e-9 * squares.max())
     np.testing.assert_allclose(found[:, pairs : pairs + P], sums, rtol=1e-9, atol=1e-9 * abs(sums).max())
     np.testing.assert_allclose(found[:, pairs + P :] / 2.0**32, divergence, rtol=1e-7)
 

@@ -187,15 +187,13 @@ class LocalRows:
             sums = self.cross_products(cross.columns, grid, labels, K, conditionals, n_threads)
             return self.moments(grid, moments.unit, labels, K, n_threads), replace(cross, sums=sums)
         part = LocalRows(self.table.take(moved), self.weight[moved] if len(self.weight) else self.weight)
-        of_moved, products = moments.select(np.arange(K)), cross.select(np.arange(K))
+        after, products = moments.select(np.arange(K)), cross.select(np.arange(K))
         for sign, own in ((-1, place[before[moved]]), (1, labels[moved])):
-            add_groups(
-                of_moved.groups, part.moments(grid, moments.unit, own, K, n_threads).groups, grid, sign
-            )
+            add_groups(after.groups, part.moments(grid, moments.unit, own, K, n_threads).groups, grid, sign)
             add_products(
                 products.sums, part.cross_products(cross.columns, grid, own, K, None, n_threads), sign
             )
-        return of_moved, products
+        return after, products
 
     def sums_along(self, path: MergePath, moments: Moments, n_threads: int) -> CarriedSums:
         return sums_of_table(path, moments, self.table, self.weight, n_threads)

@@ -35,12 +35,13 @@ from craftc.craft.fitted import PathClusters
 from craftc.craft.products import (
     MOST_COLUMNS,
     CrossProducts,
+    Scatter,
+    conditionals_of,
     covariance_columns,
     first_conditionals,
     n_covariance_columns,
-    prior_of,
 )
-from craftc.craft.rows import L, S
+from craftc.craft.rows import L, RowStore, S
 from craftc.craft.search import FitConfig, drop_empty
 from craftc.craft.search.starts import kmeans_starts, low_rank_scores
 from craftc.table.moments import Moments
@@ -50,6 +51,8 @@ _TOLERANCE = 1e-9  # nats by which a step must lower J
 _STABLE = 0.1  # nats: expected missing cells that lower J by less stay
 _FEW_CLUSTERS = 30  # clusters up to which every merge may be followed by passes before J is compared
 _ROWS = 1 << 12  # among which forms are searched
+_SHRINKAGE = 0.05  # of the correlations of the whole table towards 0
+_EM_STEPS = 10  # for the correlations of a table with missing cells
 _KMEANS_CLUSTERS = 8  # of the starts by k-means, where the number of clusters is not given
 
 
@@ -431,6 +434,25 @@ def covariance_step(
     if target is not None and config.spec.covariance == "auto" and objective <= state.objective:
         return None
     return search, search.number_by_first_appearance(state)
+
+
+def prior_of(
+    rows: RowStore[L, S], background: Background, columns: NDArray[np.intp], n_threads: int
+) -> Floats:
+    """(P, P) R, the correlations of all rows, shrunk towards 0; with missing cells by the EM algorithm."""
+    grid, labels = background.grid, rows.one_cluster()
+    whole = rows.moments(grid, background.count_weight, labels, 1, n_threads)
+    conditionals = first_conditionals(background, columns, whole)
+    for _ in range(1 if conditionals is None else _EM_STEPS):
+        sums = rows.cross_products(columns, grid, labels, 1, conditionals, n_threads)
+        found = Scatter.of_groups(background, columns, whole.groups, sums, whole.unit)
+        if conditionals is not None:
+            matrix = (found.deviations + np.eye(len(columns))) / (whole.sizes[0] + 1.0)
+            conditionals = conditionals_of(background, columns, found.mean, matrix)
+    deviation = np.sqrt(np.diag(found.deviations[0]))
+    prior: Floats = (1.0 - _SHRINKAGE) * found.deviations[0] / np.outer(deviation, deviation)
+    np.fill_diagonal(prior, 1.0)
+    return prior
 
 
 def with_scores(config: FitConfig[L, S], whole: Moments) -> FitConfig[L, S]:
