@@ -20,8 +20,8 @@ all clusters and S = N, they cost together
     m (K - 1 + (m - 1) / 2) h - sum_kd g_kd - (N + 1) / 2 (sum_d log Sigma_dd - log det Sigma)
         - (1/2) log det R
 
-because the mean and the variance of a column of the whole table have no price. Where that is shorter, the
-shared covariance has common factors (`craftc.craft.common_factors`): m in place of m (m - 1) / 2 for one.
+because the mean and the variance of a column of the whole table have no price. Where that is shorter, a
+covariance has common factors (`craftc.craft.common_factors`): m in place of m (m - 1) / 2 for one.
 
 A row with missing cells costs the marginal of its observed columns. In the sums a missing cell counts as it
 is expected from the others (`craftc.craft.products`).
@@ -53,13 +53,13 @@ from craftc.craft.background import (
     log_choices,
     usable_weight,
 )
-from craftc.craft.common_factors import FEWEST_COLUMNS, common_factors
+from craftc.craft.common_factors import FEWEST_COLUMNS, FEWEST_OWN_COLUMNS, CommonFactors, common_factors
 from craftc.craft.parameters import ModelSpec
-from craftc.craft.products import MOST_COLUMNS, CrossProducts, Scatter, n_covariance_columns
+from craftc.craft.products import CrossProducts, Scatter, most_columns, n_covariance_columns
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments
 
-_DOUBLES_AT_ONCE = 1 << 22  # of the covariances of pairs of clusters
+_DOUBLES_AT_ONCE = 1 << 20  # of the covariances of pairs of clusters
 _ROOM = 64  # clusters of the partitions whose fits are found again
 
 
@@ -168,7 +168,23 @@ class BlockPricing:
         rise = np.where(selected, gains.own, self.prices) - (gains.normal - gains.shared)
         weight = np.asarray(groups[:, 0] * self.pricing.count_weight, np.float64)
         code = self._codes_of_more((mask * self._column_weights).sum(axis=1))
-        return self._choose(deviations, weight, selected, rise, code, n_threads)
+        block, saving = self._choose(deviations, weight, selected, rise, code, n_threads)
+        S = (deviations + self.prior) / (weight + 1.0)[:, None, None]
+        factors = self.factors(S, weight, FEWEST_OWN_COLUMNS)
+        if factors is not None:
+            other = factors.columns(weight, rise, self.h)
+            value = factors.savings(other, S, weight, self.prior, self.h) - (rise * other).sum(axis=1)
+            value -= code[np.arange(len(code)), (other & (1 - selected)).sum(axis=1)]
+            better = value > saving
+            block[better], saving[better] = other[better], value[better]
+        return block, saving
+
+    def factors(self, S: Floats, weight: Floats, fewest: int) -> CommonFactors | None:
+        """The common factors of covariances S (g, P, P), sought in `fewest` columns or more; None: there are
+        none.
+        """
+        few = self.full or len(self.columns) < fewest
+        return None if few else common_factors(S, weight, self.h)
 
     def _codes_of_more(self, selected: Floats) -> Floats:
         """(m, P + 1) what 0, 1, ... P more features of weight 1 add to the codes of masks, whose features
@@ -198,45 +214,42 @@ class BlockPricing:
             selected, price_kernel.gains_of_parts(pricing, work)[:, self.levels] - self.prices, 0.0
         )
         lost = (own + price_kernel.level_likelihoods_of_parts(pricing, work, self.levels)).sum(axis=0)
+        factors = self.factors(S[None], np.array([N]), FEWEST_COLUMNS)
         if kept is not None:
             blocks = [kept[0]]
         else:
             used = np.bitwise_or.reduce(selected, axis=0, keepdims=True)
-            rise, code = lost - normal, np.zeros((1, P + 1))
-            blocks = [self._choose(total[None], np.array([N]), used, rise[None], code, 1)[0][0]]
-            if not self.full and P >= FEWEST_COLUMNS:
-                blocks.append(self._columns_of_factors(S, N, rise))
-        found = [(block, *self._shared(block, S, N, normal)) for block in blocks]
+            rise, code = (lost - normal)[None], np.zeros((1, P + 1))
+            blocks = [self._choose(total[None], np.array([N]), used, rise, code, 1)[0][0]]
+            if factors is not None:
+                blocks += [one for one in factors.columns(np.array([N]), rise, self.h) if one.any()]
+        found = [(block, *self._shared(block, S, N, normal, factors)) for block in blocks]
         return max(found, key=lambda one: one[2] - float(lost @ one[0]))
 
-    def _columns_of_factors(self, S: Floats, weight: float, rise: Floats) -> Mask:
-        """(P,) columns that factors of all make shorter, although their densities are normal."""
-        factors = common_factors(S, weight, self.h)
-        if factors is None:
-            return np.zeros(len(S), np.uint8)
-        saved = -0.5 * (weight + 1.0) * np.log(factors.uniqueness) - factors.r * self.h
-        return (saved > rise).astype(np.uint8)
-
-    def _shared(self, block: Mask, S: Floats, weight: float, normal: Floats) -> tuple[Floats, float]:
+    def _shared(
+        self, block: Mask, S: Floats, weight: float, normal: Floats, factors: CommonFactors | None
+    ) -> tuple[Floats, float]:
         """The covariance of all clusters over a block, S or one with common factors where that is shorter,
         and what it saves.
         """
-        held, saving = np.flatnonzero(block), np.empty(1)
-        m, some = len(held), np.ix_(held, held)
-        if not m:
-            return S, 0.0
-        kernel.block_savings(S[None], block[None], np.array([weight]), self.prior, self.h, saving)
-        best, matrix = float(saving[0]), S
-        factors = None if self.full or m < FEWEST_COLUMNS else common_factors(S[some], weight, self.h)
-        if factors is not None:
-            fit = np.linalg.slogdet(factors.matrix)[1] + np.linalg.solve(factors.matrix, S[some]).trace() - m
-            saved = 0.5 * (weight + 1.0) * (np.log(np.diag(S)[held]).sum() - fit)
-            saved += 0.5 * np.linalg.slogdet(self.prior[some])[1] - factors.n_parameters * self.h
-            if saved > best:
-                best, matrix = float(saved), S.copy()
-                matrix[some] = factors.matrix
-        naming = math.log(len(block) + 1.0) + log_choices(len(block))[m]
-        return matrix, float(best + normal[held].sum() - naming)
+        matrix, saving = self.held(block[None], S[None], np.array([weight]), factors)
+        m = int(block.sum())
+        naming = math.log(len(block) + 1.0) + log_choices(len(block))[m] if m else 0.0
+        return matrix[0], float(saving[0] + normal @ block - naming)
+
+    def held(
+        self, block: Mask, S: Floats, weight: Floats, factors: CommonFactors | None
+    ) -> tuple[Floats, Floats]:
+        """(g, P, P) the covariances of groups over their blocks (g, P), S or those with common factors where
+        these are shorter; (g,) nats that they save over independent normal columns.
+        """
+        saving = np.empty(len(block))
+        kernel.block_savings(S, block, weight, self.prior, self.h, saving)
+        if factors is None:
+            return S, saving
+        of_factors = factors.savings(block, S, weight, self.prior, self.h)
+        matrix = np.where((of_factors > saving)[:, None, None], factors.matrix, S)
+        return matrix, np.maximum(of_factors, saving)
 
     def _choose(
         self,
@@ -339,10 +352,10 @@ class ClusterCovariances:
         deviations = part.scatter.deviations
         gains = prices.gains(part.pricing, groups, part.scatter, part.work)
         block = prices.choose(gains, groups, deviations, part.mask)[0] if kept is None else kept
-        saving = np.empty(len(block))
-        matrix = (deviations + prices.prior) / (weight + 1.0)[:, None, None]
+        S = (deviations + prices.prior) / (weight + 1.0)[:, None, None]
+        factors = prices.factors(S, weight, FEWEST_OWN_COLUMNS)
+        matrix, saving = prices.held(block, S, weight, factors)
         more = ((gains.normal - (gains.own + gains.shared)) * block).sum(axis=1)
-        kernel.block_savings(matrix, block, weight, prices.prior, prices.h, saving)
         return cls._of_blocks(prices, part, block, matrix, saving + more)
 
     @classmethod
@@ -465,10 +478,13 @@ def precisions(matrix: Floats, columns: NDArray[np.bool_] | NDArray[np.intp]) ->
 
 def too_many_columns(encoding: LevelEncoding | None, total: Moments, spec: ModelSpec) -> list[str]:
     """A note if the table has more columns than a covariance can hold."""
-    n = 0 if encoding is None or spec.covariance == "diagonal" else n_covariance_columns(encoding, total)
-    if n <= MOST_COLUMNS:
+    if encoding is None or spec.covariance == "diagonal":
+        return []
+    most = most_columns(spec.covariance)
+    n = n_covariance_columns(encoding, total, most)
+    if n <= most:
         return []
     return [
-        f"{n} numeric columns could be in a covariance, which holds at most {MOST_COLUMNS}: the clusters "
-        "have the diagonal form."
+        f"{n} numeric columns could be in a covariance, which holds at most {most}: the clusters have "
+        "the diagonal form."
     ]

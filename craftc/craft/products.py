@@ -28,7 +28,8 @@ from craftc.table import MixedTable
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import NUMERIC_CELLS, Moments
 
-MOST_COLUMNS = 64  # of a covariance
+MOST_OWN_COLUMNS = 64  # of covariances of single clusters
+MOST_COLUMNS = 512  # of one that all clusters share
 
 
 @dataclass
@@ -135,21 +136,30 @@ class Scatter(NamedTuple):
         return cls.of_unions(background, columns, groups, sums, every, none, count_weight)
 
 
-def covariance_columns(background: Background) -> NDArray[np.intp]:
-    """Columns of scores that a covariance may hold: not constant; complete ones, if there are too many."""
+def most_columns(form: str) -> int:
+    """Columns that a covariance of this form may hold."""
+    return MOST_OWN_COLUMNS if form == "full" else MOST_COLUMNS
+
+
+def covariance_columns(background: Background, most: int) -> NDArray[np.intp]:
+    """Columns of scores that a covariance may hold: not constant; complete ones, if there are more than
+    `most`.
+    """
     if not len(background.levels_of_scores):
         return NO_COLUMNS
     tilted = background.tilts.tilted[background.levels_of_scores - background.grid.p] > 0
     columns = np.flatnonzero(background.varies & tilted)
-    if len(columns) > MOST_COLUMNS:
+    if len(columns) > most:
         columns = columns[background.complete[columns]]
     return columns
 
 
-def n_covariance_columns(encoding: LevelEncoding, total: Moments) -> int:
-    """Number of these columns in a table with these moments as one cluster; more than 64: none is taken."""
+def n_covariance_columns(encoding: LevelEncoding, total: Moments, most: int) -> int:
+    """Number of these columns in a table with these moments as one cluster; more than `most`: none is
+    taken.
+    """
     columns, grid = encoding.with_scores().scored_levels, total.grid
-    if len(columns) <= MOST_COLUMNS:
+    if len(columns) <= most:
         return len(columns)
     # the last level of a column
     missing = total.counts[0, np.append(grid.level_start[1:], grid.n_levels) - 1]

@@ -288,7 +288,10 @@ cdef class Blocks:
     cdef const double *concentration    # (n, P, P) those of Sigma^-1 first, in rows of the size of the block
     cdef const double *inverse          # (n, P, P) L^-1, in the same way
     cdef const double *half_log_det     # (n,)
-    cdef const double *white            # (m, lanes) L^-1 mu of the clusters that all share one block, or NULL
+    # of the clusters that all share one block, or NULL
+    cdef const double *white            # (m, lanes) L^-1 mu
+    cdef const double *pull             # (n, m) Sigma^-1 mu
+    cdef const double *square           # (n,) mu' Sigma^-1 mu
 
     def __cinit__(self, columns, centre, scale, shift, precision, cluster, member, mean, covariance, inside):
         cdef Py_ssize_t B = len(cluster), P = len(columns), b, i, j, m
@@ -319,6 +322,11 @@ cdef class Blocks:
                     position_[b, m], packed_[b, m] = i, given_mean[b, i]
                     m += 1
             size_[b] = m
+            if (b and np.array_equal(member[b], member[b - 1])
+                    and np.array_equal(covariance[b], covariance[b - 1])):
+                concentration_[b], inverse_[b] = concentration_[b - 1], inverse_[b - 1]
+                half_log_[b] = half_log_[b - 1]
+                continue
             for i in range(m):
                 for j in range(m):
                     concentration_[b, i * m + j] = given[b, position_[b, i], position_[b, j]]
@@ -336,13 +344,15 @@ cdef class Blocks:
         self.half_log_precision, self.half_log_det = doubles_in(half_log_precision), doubles_in(half_log)
         self.mean_, self.inverse = doubles_in(packed), doubles_in(inverse)
         self.concentration = doubles_in(concentration)
-        self.white = NULL
+        self.white = self.pull = self.square = NULL
         if self._is_shared():
             m = size_[0]
             white = np.zeros((m, (B + CRAFT_PAD - 1) // CRAFT_PAD * CRAFT_PAD))
             white[:, :B] = inverse[:1, :m * m].reshape(m, m) @ packed[:, :m].T
-            self.arrays += (white,)
-            self.white = doubles_in(white)
+            pull = np.ascontiguousarray(packed[:, :m] @ concentration[0, :m * m].reshape(m, m))
+            square = (pull * packed[:, :m]).sum(axis=1)
+            self.arrays += (white, pull, square)
+            self.white, self.pull, self.square = doubles_in(white), doubles_in(pull), doubles_in(square)
 
     cdef bint _is_shared(self) noexcept:
         """Whether all clusters, from the first on, have the same block."""
@@ -381,7 +391,7 @@ cdef int _check_blocks(CostTables tables, Blocks blocks) except -1:
 
 
 cdef Py_ssize_t _scratch_size(CostTables tables, Blocks blocks) noexcept nogil:
-    cdef Py_ssize_t marginal = blocks.largest * (blocks.largest + 3)
+    cdef Py_ssize_t marginal = blocks.largest * (blocks.largest + 4)
     return (craft_rows_scratch_size(tables.c.p, tables.c.q, tables.c.lanes) + 3 * TILE * blocks.P
             + (marginal + 7) // 8 * 8)
 
@@ -552,7 +562,7 @@ cdef void _block_costs(
         if incomplete[r]:
             n_missing = _without_missing(B, b, z + r, work + m * TILE, &change)
             if n_missing:
-                total[r] += change - _pull(B, b, work + r, TILE, n_missing, work + m * TILE)
+                total[r] += change - _pull(B, b, work + r, n_missing, work + m * TILE)
 
 
 # A row with missing columns m costs the marginal of the observed ones o. With y the deviation of the row from
@@ -593,11 +603,9 @@ cdef Py_ssize_t _without_missing(
 
 
 cdef double _pull(
-    Blocks B, Py_ssize_t b, const double *y, Py_ssize_t step, Py_ssize_t n, double *work,
+    Blocks B, Py_ssize_t b, const double *y, Py_ssize_t n, double *work,
 ) noexcept nogil:
-    """(1/2) |G^-1 Lambda_mo y_o|^2 of a row with n missing cells, prepared in `work`; its y are `step`
-    apart.
-    """
+    """(1/2) |G^-1 Lambda_mo y_o|^2 of a row with n missing cells, prepared in `work`."""
     cdef Py_ssize_t m = B.size[b], i, a
     cdef const double *own = B.concentration + b * B.P * B.P
     cdef const Py_ssize_t *missing = <const Py_ssize_t *> work
@@ -605,27 +613,48 @@ cdef double _pull(
     for a in range(n):
         x[a] = 0.0
         for i in range(m):
-            x[a] += own[missing[a] * m + i] * y[i * step]
+            x[a] += own[missing[a] * m + i] * y[i * TILE]
     return 0.5 * lower_solve(work + m, n, x)
 
 
 cdef void _shared_marginal(
     Blocks B, const double *z, double start, double *work, double *cost,
 ) noexcept nogil:
-    """Add the costs of a row with missing cells under the block that all clusters share."""
-    cdef Py_ssize_t m = B.size[0], b, i, j, n
+    """Add the costs of a row with missing cells under the block that all clusters share.
+
+    With x its cells and mu' the mean of a cluster, 0 where a cell is missing, y' Lambda y = x' Lambda x - 2
+    mu'' Lambda x + mu'' Lambda mu', and Lambda mu' is known but for the missing cells.
+    """
+    cdef Py_ssize_t m = B.size[0], b, i, j, a, c, n
+    cdef const Py_ssize_t *missing = <const Py_ssize_t *> work
     cdef const double *mean
-    cdef double *y = work + m * (m + 2)
-    cdef double white, total, change = 0.0
+    cdef const double *pull
+    cdef double *G = work + m
+    cdef double *x = G + m * m
+    cdef double *y = x + m
+    cdef double *u = y + m              # Lambda x
+    cdef double own, total, change = 0.0
     n = _without_missing(B, 0, z, work, &change)
+    for i in range(m):
+        y[i] = z[B.position[i] * TILE]
+        if y[i] != y[i]:
+            y[i] = 0.0
+    total = 0.0
+    for i in range(m):
+        u[i] = 0.0
+        for j in range(m):
+            u[i] += B.concentration[i * m + j] * y[j]
+        total += u[i] * y[i]
+    change += start + 0.5 * total
     for b in range(B.n):
-        mean, total = B.mean_ + b * B.P, start + change
+        mean, pull, total = B.mean_ + b * B.P, B.pull + b * m, B.square[b]
         for i in range(m):
-            y[i] = z[B.position[i] * TILE] - mean[i]
-            if y[i] != y[i]:
-                y[i] = 0.0
-            white = 0.0
-            for j in range(i + 1):
-                white += B.inverse[i * m + j] * y[j]
-            total += 0.5 * white * white
-        cost[b] += total - _pull(B, 0, y, 1, n, work)
+            total -= 2.0 * mean[i] * u[i]
+        for a in range(n):
+            own = 0.0                   # Lambda_mm mu_m
+            for c in range(n):
+                own += B.concentration[missing[a] * m + missing[c]] * mean[missing[c]]
+            i = missing[a]
+            total += mean[i] * (2.0 * (u[i] - pull[i]) + own)
+            x[a] = u[i] - pull[i] + own
+        cost[b] += change + 0.5 * (total - lower_solve(G, n, x))

@@ -101,6 +101,9 @@ cdef class Conditionals:
         cdef double half_log = 0.0
         cdef Py_ssize_t k
         for k in range(self.K if self.P else 0):
+            if k and np.array_equal(covariance[k], covariance[k - 1]):
+                inverse[k] = inverse[k - 1]
+                continue
             if not cholesky(&inverse[k, 0, 0], self.P, &half_log):
                 raise ValueError(f"The covariance of cluster {k} is not positive definite.")
             inverse_of_factor(&inverse[k, 0, 0], self.P, &work[0])

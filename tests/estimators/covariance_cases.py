@@ -8,7 +8,7 @@ from craftc import MixedTable
 from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters
 from craftc.craft.parameters import ModelSpec
-from craftc.craft.products import CrossProducts, covariance_columns, first_conditionals
+from craftc.craft.products import CrossProducts, covariance_columns, first_conditionals, most_columns
 from craftc.craft.rows.local import LocalRows
 from craftc.craft.search import FitConfig
 from craftc.craft.search.covariances import prior_of
@@ -60,7 +60,7 @@ def clusters_of(
     grid = integer_grid(encoded, weight)
     moments = Moments.of_partition(grid, 1.0, encoded, weight, labels, K, n_threads)
     background = Background(moments.total(), encoding)
-    columns = covariance_columns(background)
+    columns = covariance_columns(background, most_columns(covariance))
     rows = LocalRows(encoded, weight)
     conditionals = first_conditionals(background, columns, moments)
     sums = rows.cross_products(columns, grid, labels, K, conditionals, n_threads)
@@ -79,7 +79,7 @@ def config_of(X, q=0, weight=NO_WEIGHT, covariance="auto", tied=False, n_threads
     total = Moments.of_partition(rows.grid(), 1.0, rows.table, weight, np.zeros(len(X), np.int32), 1)
     spec = ModelSpec(selection="priced", price=None, pooled=True, covariance=covariance, tied=tied)
     config = FitConfig(rows, weight, Background(total, encoding), spec, 100, 0, n_threads, encoding=encoding)
-    return config, covariance_columns(config.background)
+    return config, covariance_columns(config.background, most_columns(covariance))
 
 
 def problem_of(X, q=0, weight=None):

@@ -20,6 +20,7 @@ from sklearn.metrics import adjusted_rand_score
 import craftc
 from craftc import CRAFT, MixedTable, load_model, save_model
 from craftc._common import threads as parallel
+from craftc.craft import products
 from craftc.craft.clusters import Clusters
 from craftc.craft.search import covariances as covariance_search
 from tests.app.model_members import arrays_of, write_arrays
@@ -665,14 +666,19 @@ def test_columns_that_others_determine(dtype):
             assert np.linalg.cond(one.matrix / np.outer(deviation, deviation)) < 1e6
 
 
-def test_more_columns_than_a_covariance_holds():
+def test_more_columns_than_a_covariance_holds(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 1)) + 0.5 * rng.normal(size=(200, 65))
+    with pytest.warns(UserWarning, match="at most 64"):
+        model = CRAFT(n_init=2, random_state=0, covariance="full").fit(X)
+    assert all(one is None for one in model.covariances_)
+    monkeypatch.setattr(products, "MOST_COLUMNS", 64)
     model = CRAFT(n_init=2, random_state=0).fit(X)
     assert all(one is None for one in model.covariances_)
     assert "65 numeric columns" in model.summary().attrs["notes"][0]
-    with pytest.warns(UserWarning, match="at most 64"):
-        CRAFT(n_init=2, random_state=0, covariance="full").fit(X)
+    X[0, 3] = np.nan  # 64 complete columns
+    model = CRAFT(n_init=2, random_state=0).fit(X)
+    assert len(model.covariances_[0].columns) == 64
 
 
 @pytest.mark.parametrize(
@@ -736,14 +742,14 @@ def test_correlated_columns_with_missing_cells(K, share):
             np.testing.assert_allclose(one.matrix, other.matrix, atol=0.25)
 
 
-@pytest.mark.parametrize("n_factors", [1, 3])
+@pytest.mark.parametrize(("p", "n_factors"), [(40, 1), (40, 3), (120, 1), (120, 6)])
 @pytest.mark.parametrize("K", [1, 3])
-def test_factors_behind_many_columns_are_no_clusters(K, n_factors):
+def test_factors_behind_many_columns_are_no_clusters(K, p, n_factors):
     """Few rows of 40 columns do not pay for 780 covariances."""
-    rng, n, p = np.random.default_rng(0), 250, 40
+    rng, n = np.random.default_rng(0), 250
     truth, far = rng.integers(0, K, n), rng.normal(size=(K, p))
     far *= 7.0 / np.linalg.norm(far, axis=1, keepdims=True)
-    loadings = 0.8 * rng.normal(size=(n_factors, p))
+    loadings = (0.8 if n_factors <= 3 else 0.3) * rng.normal(size=(n_factors, p))
     X = rng.normal(size=(n, n_factors)) @ loadings + 0.6 * rng.normal(size=(n, p))
     X += far[truth] if K > 1 else 0.0
     X[rng.random(X.shape) < 0.03] = np.nan

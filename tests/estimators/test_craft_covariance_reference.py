@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from craftc.craft.common_factors import common_factors
 from tests.estimators.covariance_cases import clusters_of, encoding_of, problem_of, slanted, table_of
 from tests.reference import automatic, covariance
 
@@ -74,11 +75,59 @@ def test_factors_that_all_clusters_share(seed, weighted, missing):
     expected = covariance.state(t, labels, tied=True)
     clusters = clusters_of(table_of(X), labels, tied=True, **given)
     assert expected.block[0].tolist() == [*range(9 if seed else 6)]
-    off = expected.sigma - np.diag(np.diag(expected.sigma))
+    off = expected.sigma[0] - np.diag(np.diag(expected.sigma[0]))
     assert abs(np.linalg.det(off[:3, 3:6])) < 1e-9  # one factor behind these
     assert_same(clusters, expected, t, encoding_of(table_of(X), **given).apply(table_of(X)))
     again = clusters_of(table_of(X), labels, tied=True, choice=clusters.choice, keep=True, **given)
     assert again.objective == clusters.objective
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(2))
+def test_factors_of_single_clusters(seed, weighted, missing):
+    """Two clusters of thirteen columns have a factor behind the first ten each, the third has none."""
+    rng, n = np.random.default_rng(seed), 270
+    labels = np.unique(rng.integers(0, 3, n), return_inverse=True)[1]
+    weight = rng.integers(1, 3, n) if weighted else None
+    X = rng.normal(size=(n, 13)) + 2.0 * rng.normal(size=(3, 13))[labels]
+    loadings = rng.choice([-1.5, 1.5], (3, 10)) * np.array([[1.0], [1.0], [0.0]])
+    X[:, :10] += rng.normal(size=(n, 1)) * loadings[labels]
+    X[rng.random(X.shape) < missing] = np.nan
+    t, given = problem_of(X, 0, weight), {} if weight is None else {"weight": weight}
+    expected = covariance.state(t, labels)
+    assert [len(block) > 5 for block in expected.block] == [True, True, False]
+    for block, sigma in zip(expected.block[:2], expected.sigma, strict=False):
+        off = sigma - np.diag(np.diag(sigma))
+        assert abs(np.linalg.det(off[:2, 2:4])) < 1e-9 * len(block)  # one factor behind these
+    clusters = clusters_of(table_of(X), labels, **given)
+    assert_same(clusters, expected, t, encoding_of(table_of(X), **given).apply(table_of(X)))
+    again = clusters_of(table_of(X), labels, choice=clusters.choice, keep=True, **given)
+    assert again.objective == clusters.objective
+
+
+@pytest.mark.parametrize("n_factors", [0, 1, 4, 8])
+@pytest.mark.parametrize("p", [20, 40, 120])
+def test_factors_of_many_columns(p, n_factors):
+    """Of more than 32 columns the eigenvectors are those of the step before, improved; a partition costs the
+    same to a nat.
+    """
+    rng, n, h = np.random.default_rng(p + n_factors), 400, 3.0
+    X = rng.normal(size=(n, n_factors)) @ (0.7 * rng.normal(size=(n_factors, p))) + rng.normal(size=(n, p))
+    S = np.cov(X.T) + 0.01 * np.eye(p)
+    expected, found = covariance.with_factors(S, n, h), common_factors(S[None], np.array([float(n)]), h)
+    assert (expected is None) == (found is None) == (n_factors == 0)
+    if expected is None:
+        return
+    matrix, uniqueness, r = expected
+    assert found.r == r == min(n_factors, max(3, p // 6))
+
+    def nats(sigma):
+        return 0.5 * n * (np.linalg.slogdet(sigma)[1] + np.trace(np.linalg.solve(sigma, S)))
+
+    assert abs(nats(found.matrix[0]) - nats(matrix)) < 1.0
+    np.testing.assert_allclose(found.uniqueness[0], uniqueness, atol=0.01)
+    np.testing.assert_allclose(np.diag(found.matrix[0]), np.diag(S), rtol=0.02)
 
 
 @pytest.mark.parametrize("tied", [False, True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 
@@ -94,6 +95,22 @@ def test_missing_cells_in_a_covariance(form):
     assert any(each is not None for each in model.covariances_)
     rows = frame.mask(rng.random(frame.shape) < 0.4)
     assert rows.isna().all(axis=1).any()
+    for engine in tables.ENGINES:
+        tables.check(model, rows, scored(model, rows, engine))
+
+
+@pytest.mark.parametrize(("n_columns", "missing"), [(15, 0.2), (90, 0.0)])
+def test_a_covariance_that_all_clusters_share(n_columns, missing):
+    """One sweep for all clusters; of complete rows a linear form each, however many columns there are."""
+    rng = np.random.default_rng(0)
+    groups, loadings = rng.integers(0, 4, 300), rng.normal(size=n_columns)
+    cells = rng.normal(size=(300, 1)) * loadings + rng.normal(size=(300, n_columns))
+    cells += rng.normal(size=(4, n_columns))[groups]
+    frame = pd.DataFrame(cells, columns=[f"c{d}" for d in range(n_columns)])
+    model = craftc.CRAFT(4, init=groups, n_init=1, random_state=0).fit(frame)
+    assert all(len(each.columns) > 0.7 * n_columns for each in model.covariances_)
+    rows = frame.mask(rng.random(frame.shape) < missing)
+    assert re.search(r"\* z\d", craftc.to_sql(model, "t")) is None
     for engine in tables.ENGINES:
         tables.check(model, rows, scored(model, rows, engine))
 

@@ -55,8 +55,9 @@ from tests.reference import automatic, levels, pooled
 FEWEST_LEVELS = 11
 WORTH, TIE = 1e-6, 1e-9
 SHRINKAGE = 0.05  # of the correlations of the table towards 0
-FEWEST_OF_FACTORS, MOST_FACTORS, FACTOR_STEPS, LEAST_UNIQUENESS = 5, 3, 8, 0.01
-MOST_COLUMNS, EM_STEPS = 64, 10
+FEWEST_OF_FACTORS, FEWEST_OF_OWN_FACTORS = 5, 12
+MOST_FACTORS, COLUMNS_OF_A_FACTOR, FACTOR_STEPS, LEAST_UNIQUENESS = 3, 6, 8, 0.01
+MOST_COLUMNS, EM_STEPS = 512, 10
 WINDOW = 1.0 / 16.0  # of the cells
 
 
@@ -203,8 +204,8 @@ def distributions(now):
     for k in range(now.K):
         means, every = fitted(t, now.groups if now.tied else now.groups[k : k + 1], columns)
         own = np.isin(columns, now.block[k])
-        if now.tied and own.any():
-            every[np.ix_(own, own)] = now.sigma
+        if own.any():
+            every[np.ix_(own, own)] = now.sigma[k]
         mean[k, columns] = means[k if now.tied else 0]
         related = (own[:, None] & own) | np.eye(len(columns), dtype=bool)
         sigma[k][np.ix_(columns, columns)] = np.where(related, every, 0.0)
@@ -293,9 +294,9 @@ def row_cost(z, v, e, mean, sigma):
 # ----------------------------------------------------------------------------------------
 
 
-def cluster_cost(t, own, mask, block):
+def cluster_cost(t, own, mask, block, of_block=None):
     """The description length of one cluster with a mask and a block, less the cost of its cells under the
-    pools.
+    pools. `of_block`: what the block costs; None: with all covariances.
     """
     mask = mask.copy()
     mask[block] = True
@@ -304,20 +305,41 @@ def cluster_cost(t, own, mask, block):
     h = automatic.unit_price(t.N, t.price_factor)
     cost = h + pooled.naming(t)[mask.sum()] - own.S * log(own.S / t.N) + h * t.parameters[mask].sum()
     cost -= (own.gain - own.shared)[rest].sum()
-    return cost + (own.shared[block].sum() + block_cost(t, [own.rows], block) if len(block) > 1 else 0.0)
+    if len(block) < 2:
+        return cost
+    if of_block is None:
+        of_block = block_cost(t, [own.rows], block)
+    return cost + own.shared[block].sum() + of_block
 
 
 def choose_block(t, own, mask, full=False):
     """The block of one cluster."""
-    columns = block_columns(t)
+    return chosen_block(t, own, mask, full)[0]
+
+
+def chosen_block(t, own, mask, full=False):
+    """The same, and what the cluster costs with it."""
+    columns, groups = block_columns(t), [own.rows]
     without = cluster_cost(t, own, mask, columns[:0])
-    return shortest_block(
+    block = shortest_block(
         columns,
         columns[mask[columns]],
         lambda block: single_or_block_cost(t, own, mask, block),
         without,
         full,
     )
+    least = cluster_cost(t, own, mask, block)
+    factors = None if full else factors_of(t, groups, FEWEST_OF_OWN_FACTORS)
+    if factors is not None:
+        h = automatic.unit_price(t.N, t.price_factor)
+        apart = np.where(mask, own.gain, own.shared + h * t.parameters)
+        rise = [block_cost(t, groups, columns[i : i + 1]) + apart[d] for i, d in enumerate(columns)]
+        other = columns_of_factors(columns, factors, own.S, h, rise)
+        if len(other):
+            cost = cluster_cost(t, own, mask, other, factor_cost(t, groups, other, factors))
+            if cost < least:
+                return other, cost
+    return block, least
 
 
 def shortest_block(columns, selected, cost, without, full):
@@ -365,15 +387,11 @@ def choose_tied_block(t, groups, own, mask, full=False):
         0.0,
         full,
     )
-    factors = None
-    if not full and len(columns) >= FEWEST_OF_FACTORS:
-        factors = with_factors(fitted(t, groups, columns)[1], t.N, h)
+    factors = None if full else factors_of(t, groups, FEWEST_OF_FACTORS)
     if factors is None:
         return block
-    # of every column: what the factors save, and what a normal density costs over what it has
-    saved = -(t.N + 1.0) / 2.0 * np.log(factors[1]) - factors[2] * h
     rise = [tied_cost(t, groups, columns[i : i + 1]) + apart[d] for i, d in enumerate(columns)]
-    found = block, columns[saved > rise]
+    found = block, columns_of_factors(columns, factors, t.N, h, rise)
     cost = [
         tied_cost(t, groups, one, False) + apart[one].sum() + tied_name(t, one) if len(one) else 0.0
         for one in found
@@ -388,20 +406,50 @@ def tied_cost(t, groups, block, full=True):
 
 def shared_block(t, groups, block, full):
     """The same, and the covariance: with common factors, unless ``full`` or longer."""
-    h, m = automatic.unit_price(t.N, t.price_factor), len(block)
-    means, sigma = fitted(t, groups, block)
-    cost, more_means = block_cost(t, groups, block), (len(groups) - 1) * m * h
-    factors = None if full or m < FEWEST_OF_FACTORS else with_factors(sigma, t.N, h)
+    cost, sigma = held(t, groups, block, full, FEWEST_OF_FACTORS)
+    return cost + (len(groups) - 1) * len(block) * automatic.unit_price(t.N, t.price_factor), sigma
+
+
+def held(t, groups, block, full, fewest):
+    """What a block costs, and its covariance: with common factors, unless ``full`` or longer."""
+    cost, sigma = block_cost(t, groups, block), fitted(t, groups, block)[1]
+    factors = None if full or len(block) < FEWEST_OF_FACTORS else factors_of(t, groups, fewest)
     if factors is not None:
-        found, _, r = factors
-        own, R = zip(groups, means, strict=True), prior(t, block)
-        of_factors = sum(cells_cost(t, rows, block, mean, found) for rows, mean in own)
-        of_factors += (r * m - r * (r - 1) / 2) * h
-        row = np.trace(np.linalg.solve(found, R)) - m + np.linalg.slogdet(found)[1]
-        of_factors += 0.5 * (row - np.linalg.slogdet(R)[1])
+        of_factors = factor_cost(t, groups, block, factors)
         if of_factors < cost:
-            cost, sigma = of_factors, found
-    return cost + more_means, sigma
+            return of_factors, within(t, factors[0], block)
+    return cost, sigma
+
+
+def within(t, matrix, block):
+    """The rows and columns of a block of a matrix of all columns with scores."""
+    at = np.searchsorted(block_columns(t), block)
+    return matrix[np.ix_(at, at)]
+
+
+def factors_of(t, groups, fewest):
+    """Common factors of all columns with scores around the means of groups, if there are enough columns."""
+    columns, N = block_columns(t), sum(t.weight[rows].sum() for rows in groups)
+    if len(columns) < fewest:
+        return None
+    return with_factors(fitted(t, groups, columns)[1], N, automatic.unit_price(t.N, t.price_factor))
+
+
+def columns_of_factors(columns, factors, N, h, rise):
+    """Columns that factors of all make shorter although normal densities cost `rise` more than what the
+    columns have; none if they are few.
+    """
+    found = columns[-(N + 1.0) / 2.0 * np.log(factors[1]) - factors[2] * h > rise]
+    return found if len(found) >= FEWEST_OF_FACTORS else found[:0]
+
+
+def factor_cost(t, groups, block, factors):
+    """What a block costs with common factors, as `block_cost` has it without."""
+    sigma, R, m, r = within(t, factors[0], block), prior(t, block), len(block), factors[2]
+    means = fitted(t, groups, block)[0]
+    cost = sum(cells_cost(t, rows, block, mean, sigma) for rows, mean in zip(groups, means, strict=True))
+    row = np.trace(np.linalg.solve(sigma, R)) - m + np.linalg.slogdet(sigma)[1] - np.linalg.slogdet(R)[1]
+    return cost + 0.5 * row + (r * m - r * (r - 1) / 2) * automatic.unit_price(t.N, t.price_factor)
 
 
 def with_factors(S, N, h):
@@ -409,6 +457,7 @@ def with_factors(S, N, h):
     None if no factor pays for its loadings. A factor after j others has m - j of them.
     """
     m, sd = len(S), np.sqrt(np.diag(S))
+    most = max(MOST_FACTORS, m // COLUMNS_OF_A_FACTOR)
     rho = S / sd / sd[:, None]
     psi = 1.0 / np.diag(np.linalg.inv(rho))
     for _ in range(FACTOR_STEPS):
@@ -416,7 +465,7 @@ def with_factors(S, N, h):
         common, r = np.zeros((m, m)), 0
         for theta, vector in zip(values[::-1], vectors.T[::-1], strict=True):
             pays = theta > 1.0 and (N + 1.0) / 2.0 * (theta - 1.0 - log(theta)) > (m - r) * h
-            if r == MOST_FACTORS or not pays:
+            if r == most or not pays:
                 break
             loading, r = np.sqrt(psi * (theta - 1.0)) * vector, r + 1
             common += np.outer(loading, loading)
@@ -484,11 +533,14 @@ def hold(t, now, mask, full, kept):
         now.mask[k, block] = True
     gain, shared = sums_under_pools(t, now.stats, now.mask)
     now.J, now.cost = pooled.objective(t, now.stats, now.mask), np.empty(now.K)
+    now.sigma = [None] * now.K
     for k, block in enumerate(now.block):
         own = of_cluster(now, gain, shared, k)
-        now.cost[k] = cluster_cost(t, own, now.mask[k], block)
+        cost = 0.0
         if len(block):
-            now.J += gain[k, block].sum() + block_cost(t, [own.rows], block)
+            cost, now.sigma[k] = held(t, [own.rows], block, full, FEWEST_OF_OWN_FACTORS)
+            now.J += gain[k, block].sum() + cost
+        now.cost[k] = cluster_cost(t, own, now.mask[k], block, cost)
     now.rest = t
     return now
 
@@ -524,8 +576,8 @@ def tied_by(t, now, mask, block, full, keep=False):
     now.choice = picked, now.block
     now.J = pooled.objective(rest, now.stats, masks)
     if len(block):
-        cost, now.sigma = shared_block(t, now.groups, block, full)
-        now.J += cost + tied_name(t, block)
+        cost, sigma = shared_block(t, now.groups, block, full)
+        now.J, now.sigma = now.J + cost + tied_name(t, block), [sigma] * now.K
     gain, shared = sums_under_pools(rest, now.stats, masks)
     h = automatic.unit_price(t.N, t.price_factor)
     now.cost = np.array(
@@ -538,7 +590,7 @@ def tied_by(t, now, mask, block, full, keep=False):
     if len(block):
         means = fitted(t, now.groups, block)[0]
         for k, rows in enumerate(now.groups):
-            now.cost[k] += len(block) * h + cells_cost(t, rows, block, means[k], now.sigma)
+            now.cost[k] += len(block) * h + cells_cost(t, rows, block, means[k], sigma)
     return now
 
 
@@ -575,12 +627,11 @@ def row_costs(t, now, seen=None):
             cost[:, k] += np.where(seen[:, d], own - shared, 0.0)
     for k, block in enumerate(now.block):
         if len(block):
-            means, sigma = fitted(now.filled, now.groups if now.tied else now.groups[k : k + 1], block)
-            sigma = now.sigma if now.tied else sigma
+            means, _ = fitted(now.filled, now.groups if now.tied else now.groups[k : k + 1], block)
             z, v = cells_of(t, t.rows, block)
             z, mean = np.where(seen[:, block], z, np.nan), means[k if now.tied else 0]
             e = t.e[np.ix_(t.rows, block)]
-            cost[:, k] += [row_cost(*cells, mean, sigma) for cells in zip(z, v, e, strict=True)]
+            cost[:, k] += [row_cost(*cells, mean, now.sigma[k]) for cells in zip(z, v, e, strict=True)]
     return cost
 
 

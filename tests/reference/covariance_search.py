@@ -95,8 +95,9 @@ class Search:
             shared[d] = pooled.log_likelihood(t, d, sums, theta)[0]
         mask = automatic.priced_mask(gain - shared, t.parameters, t.N, t.price_factor)
         own = SimpleNamespace(rows=rows, S=stats[0, 0], gain=gain, shared=shared)
-        block = NONE if self.tied else covariance.choose_block(t, own, mask, self.full)
-        return covariance.cluster_cost(t, own, mask, block)
+        if self.tied:
+            return covariance.cluster_cost(t, own, mask, NONE)
+        return covariance.chosen_block(t, own, mask, self.full)[1]
 
     def pair_deltas(self, now, only=None):
         """(K, K) changes of J by merges, ranked as above; infinite where ``only`` is no part."""

@@ -33,12 +33,13 @@ from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import BlockPricing, unions
 from craftc.craft.fitted import PathClusters
 from craftc.craft.products import (
-    MOST_COLUMNS,
+    MOST_OWN_COLUMNS,
     CrossProducts,
     Scatter,
     conditionals_of,
     covariance_columns,
     first_conditionals,
+    most_columns,
     n_covariance_columns,
 )
 from craftc.craft.rows import L, RowStore, S
@@ -392,7 +393,8 @@ def covariance_step(
     `from_kmeans`: whether k-means starts the search, too.
     """
     assert config.encoding is not None
-    if not 2 <= n_covariance_columns(config.encoding, moments.total()) <= MOST_COLUMNS:
+    most = most_columns(config.spec.covariance)
+    if not 2 <= n_covariance_columns(config.encoding, moments.total(), most) <= most:
         return None
     rows, encoding = config.rows, config.encoding.with_scores()
     whole = scored_total(encoding, moments.total())
@@ -400,7 +402,7 @@ def covariance_step(
     background = config.background
     positions, sample = config.sample(_ROWS, CraftStream.COVARIANCE_SAMPLE)
     sample = replace(sample, rows=sample.rows.scored(encoding))
-    columns = covariance_columns(background)
+    columns = covariance_columns(background, most)
     if len(columns) < 2:
         return None
     prior = prior_of(sample.rows, background, columns, config.n_threads)
@@ -483,7 +485,8 @@ def best_form(
     at_starts = [without_empty_clusters(config, *start) for start in starts]
     seeds = kmeans_starts(config, scores, n_seeds)
     found: list[tuple[float, CovarianceSearch[Labels, Labels], CovarianceState[Labels]]] = []
-    for tied in {"full": [False], "tied": [True]}.get(spec.covariance, [True, False]):
+    forms = {"full": [False], "tied": [True]}.get(spec.covariance, [True, False])
+    for tied in forms if len(columns) <= MOST_OWN_COLUMNS else [True]:
         search = CovarianceSearch(replace(config, spec=replace(spec, tied=tied)), columns, prior)
         begun = [search.passes(search.begin(labels, None), fewest) for labels in seeds]
         begun = sorted(begun, key=attrgetter("objective"))[:1]
