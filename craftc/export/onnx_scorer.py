@@ -23,6 +23,7 @@ class Scorer:
         self._cells: dict[int, str] = {}  # (n,) numbers of the columns
         self._absent: dict[int, str] = {}  # (n,) whether they are missing
         self._z: dict[int, str] = {}  # (n,) cells of blocks, by term
+        self._sweeps: list[tuple[Block, tuple[str, str]]] = []  # of the blocks so far
         self._refused: list[str] = []
         for name, value in zip(outputs, self._results(), strict=True):
             self.graph.named(name, value)
@@ -252,14 +253,28 @@ class Scorer:
         return graph.add("Add", scaled, graph.constant(own.constant))
 
     def _marginal(self, graph: Graph, own: Block) -> str:
-        """(n,) cost of rows with missing cells: sweeps of the observed part of the matrix, in which a missing
-        cell has the variance 1 and no covariance.
-        """
+        """(n,) cost of rows with missing cells."""
         m = len(own.cells)
-        z, nothing = self._joined(graph, own), graph.constant(np.array(0.0))
-        missing = graph.add("IsNaN", z)
+        nothing = graph.constant(np.array(0.0))
+        z = self._joined(graph, own)
         step = graph.add("Sub", z, graph.constant(own.mean[None]))
-        step = graph.add("Where", missing, nothing, step)
+        step = graph.add("Where", graph.add("IsNaN", z), nothing, step)
+        swept, cost = self._swept(graph, own)
+        wide = graph.add("Reshape", step, graph.constant([-1, m, 1]))
+        product = graph.add("Mul", graph.add("MatMul", swept, wide), wide)  # of minus the inverse
+        squared = graph.add("Neg", graph.add("ReduceSum", product, graph.constant([1, 2]), keepdims=0))
+        return graph.add("Mul", graph.add("Add", cost, squared), graph.constant(own.factor))
+
+    def _swept(self, graph: Graph, own: Block) -> tuple[str, str]:
+        """(n, m, m) minus the inverse of the observed part of the matrix, in which a missing cell has the
+        variance 1 and no covariance, by one sweep for each cell; (n,) its log determinant and the variances
+        inside levels. Clusters that share a matrix share both.
+        """
+        for other, found in self._sweeps:
+            if np.array_equal(other.cells, own.cells) and np.array_equal(other.matrix, own.matrix):
+                return found
+        m = len(own.cells)
+        missing, unit = graph.add("IsNaN", self._joined(graph, own)), graph.constant(np.eye(m, dtype=bool))
         row = graph.add("Reshape", missing, graph.constant([-1, 1, m]))
         column = graph.add("Reshape", missing, graph.constant([-1, m, 1]))
         either = graph.add("Or", row, column)
@@ -272,21 +287,19 @@ class Scorer:
             pivot = graph.add("Gather", across, at, axis=2)  # (n, 1, 1)
             logs.append(graph.add("Reshape", graph.add("Log", pivot), graph.constant([-1])))
             rest = graph.add("Sub", swept, graph.add("Div", graph.add("Mul", along, across), pivot))
-            one, cross = np.zeros((1, m, m), bool), np.zeros((1, m, m), bool)
-            one[0, t, t] = cross[0, t] = cross[0, :, t] = True
+            in_row, in_column = (graph.add("Gather", unit, at, axis=axis) for axis in (0, 1))
             divided = graph.add("Div", swept, pivot)
-            new = graph.add("Where", graph.constant(cross), divided, rest)
+            new = graph.add("Where", graph.add("Or", in_row, in_column), divided, rest)
             inverse = graph.add("Div", graph.constant(-1.0), pivot)
-            swept = graph.add("Where", graph.constant(one), inverse, new)
-        wide = graph.add("Reshape", step, graph.constant([-1, m, 1]))
-        product = graph.add("Mul", graph.add("MatMul", swept, wide), wide)  # of minus the inverse
-        squared = graph.add("Neg", graph.add("ReduceSum", product, graph.constant([1, 2]), keepdims=0))
-        cost = graph.add("Add", graph.total(logs), squared)
+            swept = graph.add("Where", graph.add("And", in_row, in_column), inverse, new)
+        cost = graph.total(logs)
         variances = [self.scoring.terms[i].inside for i in own.cells.tolist()]
         if variances[0] is not None:
             diagonal = graph.summed(graph.add("Mul", swept, graph.constant(np.eye(m)[None])), 2)
             whole = graph.constant(np.diag(np.linalg.inv(own.matrix))[None])
             change = graph.add("Neg", graph.add("Add", diagonal, whole))
             inside = graph.add("Mul", change, graph.constant(np.array(variances, np.float64)[None]))
+            nothing = graph.constant(np.array(0.0))
             cost = graph.add("Add", cost, graph.summed(graph.add("Where", missing, nothing, inside), 1))
-        return graph.add("Mul", cost, graph.constant(own.factor))
+        self._sweeps.append((own, (swept, cost)))
+        return swept, cost

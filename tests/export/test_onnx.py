@@ -70,6 +70,20 @@ def test_missing_cells_in_a_covariance(form):
     check(model, frame[:1])
 
 
+def test_the_size_of_a_shared_covariance():
+    """Its sweeps are in the graph once, without matrices of their own."""
+    rng = np.random.default_rng(0)
+    groups = np.arange(90) % 3
+    X = rng.normal(size=(90, 1)) + rng.normal(size=(90, 40)) + 4.0 * groups[:, None]
+    model = craftc.CRAFT(3, covariance="tied", init=groups, n_init=1, random_state=0).fit(X)
+    assert [len(each.columns) for each in model.covariances_] == [40] * 3
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(40)])
+    check(model, frame.mask(rng.random(frame.shape) < 0.2))
+    graph = craftc.to_onnx(model).graph
+    matrices = [each for each in graph.initializer if list(each.dims)[-2:] == [40, 40]]
+    assert len(matrices) < 10
+
+
 def test_rows_that_predict_refuses():
     frame = pd.DataFrame({"x": [0.0, 0.1, 9.0, 9.1] * 10, "c": ["a", "b", "b", "b"] * 10})
     model = craftc.CRAFT(n_clusters=2, missing="error", unknown="error", random_state=0).fit(frame)
