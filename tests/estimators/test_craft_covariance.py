@@ -796,3 +796,17 @@ def test_a_mixed_table_object():
     X, _ = slanted(1, n=200, K=2, p=3, q=1)
     table = MixedTable.from_data(X, categorical=[4])
     assert same_partition(fit(table).labels_, fit(X, categorical=[4]).labels_)
+
+
+def test_groups_behind_common_factors():
+    """Three groups that differ a little in many columns, with five factors inside them: principal components
+    hold the noise of single columns, too.
+    """
+    rng = np.random.default_rng(3)
+    groups = np.arange(100) % 3
+    X = rng.normal(size=(100, 5)) @ (rng.normal(size=(5, 70)) * (rng.random((5, 70)) < 0.4))
+    X += rng.normal(size=X.shape) * rng.gamma(2.0, 0.5, 70)
+    X += (rng.normal(size=(3, 70)) * 2.0 * (rng.random((3, 70)) < 0.2))[groups]
+    model = CRAFT(random_state=0).fit(X)
+    assert adjusted_rand_score(groups, model.labels_) > 0.95
+    assert all(len(each.columns) > 12 for each in model.covariances_)

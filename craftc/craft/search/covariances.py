@@ -44,7 +44,7 @@ from craftc.craft.products import (
 )
 from craftc.craft.rows import L, RowStore, S
 from craftc.craft.search import FitConfig, drop_empty
-from craftc.craft.search.starts import kmeans_starts, low_rank_scores
+from craftc.craft.search.starts import factor_scores, kmeans_starts, low_rank_scores
 from craftc.table.moments import Moments
 
 _MAX_PASSES = 50
@@ -483,7 +483,7 @@ def best_form(
     spec, fewest = config.spec, target or 1
     n_seeds = target or min(_KMEANS_CLUSTERS, int(config.rows_weight // 10))
     at_starts = [without_empty_clusters(config, *start) for start in starts]
-    seeds = kmeans_starts(config, scores, n_seeds)
+    seeds = kmeans_starts(config, scores, n_seeds, factor_scores(config, columns, prior))
     found: list[tuple[float, CovarianceSearch[Labels, Labels], CovarianceState[Labels]]] = []
     forms = {"full": [False], "tied": [True]}.get(spec.covariance, [True, False])
     for tied in forms if len(columns) <= MOST_OWN_COLUMNS else [True]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_seeding as seeding_kernel
 from craftc.craft.background import one_point_costs
 from craftc.craft.clusters import NO_MOMENTS, assign_only, cost_tables
+from craftc.craft.common_factors import FEWEST_OWN_COLUMNS, common_factors
 from craftc.craft.parameters import ModelSpec
 from craftc.craft.rows import L, S
 from craftc.craft.search import FitConfig
@@ -243,9 +245,33 @@ def low_rank_scores(config: FitConfig[L, S]) -> Floats:
     return np.asarray(X @ vectors[:, : min(max(r, 2), positive)])
 
 
-def kmeans_starts(config: FitConfig[L, S], scores: Floats, n_clusters: int) -> list[Labels]:
-    """Starts by k-means on low-rank scores (n, r) of the columns, as they are and each of variance 1; none if
-    there are no scores.
+def factor_scores(config: FitConfig[L, S], columns: NDArray[np.intp], rho: Floats) -> list[Floats]:
+    """One entry, (n, r) scores of variance 1 of the common factors of many numeric columns with the
+    correlations rho; no entry if there are none.
+
+    The first principal components of many columns hold what is of one column alone, too, in which k-means
+    finds no groups that differ a little in many columns.
+    """
+    if len(columns) < FEWEST_OWN_COLUMNS:
+        return []
+    found = common_factors(rho[None], np.array([float(config.rows_weight)]), config.pricing.h)
+    if found is None:
+        return []
+    weight, root = row_weights(config), np.sqrt(found.uniqueness[0])
+    cells = config.table.numeric[:, columns]
+    present = ~np.isnan(cells)
+    n = np.maximum(weight @ present, 1.0)
+    z = np.where(present, cells - weight @ np.where(present, cells, 0.0) / n, 0.0)
+    z /= np.sqrt(weight @ (z * z) / n) * root
+    vectors = np.linalg.eigh(rho / np.outer(root, root))[1][:, ::-1]
+    return [scalings(z @ vectors[:, : found.r[0]], weight)[1]]
+
+
+def kmeans_starts(
+    config: FitConfig[L, S], scores: Floats, n_clusters: int, further: Sequence[Floats] = ()
+) -> list[Labels]:
+    """Starts by k-means on low-rank scores (n, r) of the columns, as they are and each of variance 1, and on
+    further ones; none if there are no scores.
     """
     n_clusters = min(n_clusters, config.max_clusters, int(config.rows_weight // 2))
     if n_clusters < 2 or not scores.size:
@@ -253,7 +279,7 @@ def kmeans_starts(config: FitConfig[L, S], scores: Floats, n_clusters: int) -> l
     weight = row_weights(config)
     return [
         kmeans_labels(each, weight, n_clusters, config.seed, start)
-        for start, each in enumerate(scalings(scores, weight))
+        for start, each in enumerate([*scalings(scores, weight), *further])
     ]
 
 
