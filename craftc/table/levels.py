@@ -37,7 +37,7 @@ _FEWEST_BESIDE = 8  # values of the levels on both sides of a gap that divides a
 ATOM_SHARE = 0.1  # of the cells, least of an atom
 ATOM_EXCESS = 4.0  # times the share of either neighbouring level, the same
 FEWEST_WITH_ATOM = 4  # levels of a column
-FEWEST_SCORES = 5  # levels of a column that a covariance may hold
+FEWEST_SCORES = 4  # levels of a column that a covariance may hold
 WINDOW_SHARE = 1 / 16  # of the cells, in the window that gives the density of a level
 WINDOW_STEPS = 40  # of the bisection for its width
 

@@ -152,11 +152,11 @@ def test_a_choice_continues_and_is_kept(seed, tied):
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("form", ["auto", "full"])
 def test_columns_that_a_block_may_hold(form, tied):
-    """Numbers of at least 5 levels, ties and skewness or not, complete or not."""
+    """Numbers of at least 4 levels, ties and skewness or not, complete or not."""
     rng = np.random.default_rng(4)
     common, n = rng.normal(size=(150, 1)), 150
     X = common + 0.5 * rng.normal(size=(n, 6))
-    for d, T in ((1, 4), (2, 5)):
+    for d, T in ((1, 3), (2, 4)):
         X[:, d] = np.searchsorted(np.quantile(X[:, d], np.arange(1, T) / T), X[:, d])
     X[7, 3] = np.nan
     X[:, 4] = np.exp(2.0 * X[:, 4])

@@ -52,7 +52,7 @@ from scipy.stats import norm, truncnorm
 
 from tests.reference import automatic, levels, pooled
 
-FEWEST_LEVELS = 5
+FEWEST_LEVELS = 4
 WORTH, TIE = 1e-6, 1e-9
 SHRINKAGE = 0.05  # of the correlations of the table towards 0
 FEWEST_OF_FACTORS, FEWEST_OF_OWN_FACTORS = 5, 12
@@ -94,7 +94,7 @@ def intervals_of_values(own, b):
 
 def with_scores(t, codes, n_levels, numbers):
     """The problem of `tests.reference.tilted` with ``z``, ``v`` and the excess ``e`` (n, D), NaN where a
-    column has no scores: only ``numbers`` (position: levels) with 5 levels or more have, and of more than
+    column has no scores: only ``numbers`` (position: levels) with 4 levels or more have, and of more than
     512 such columns the complete ones. Missing cells have the score NaN and an excess of 0.
 
     Scores are rounded to single precision, in which tables hold them.
