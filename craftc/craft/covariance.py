@@ -98,6 +98,14 @@ class ColumnGains(NamedTuple):
     normal: Floats  # of a normal density
 
 
+class Estimates(NamedTuple):
+    """Covariances of groups of rows, smoothed by one row of prior, and the common factors behind them."""
+
+    S: Floats  # (g, P, P)
+    weight: Floats  # (g,) of the rows
+    factors: CommonFactors | None  # None: there are none
+
+
 class BlockPricing:
     """The choice of covariances: whether a group of rows holds one, over which of P numeric columns, and what
     it saves over the diagonal form, which `pricing` prices.
@@ -160,31 +168,28 @@ class BlockPricing:
             self.normal_gains(groups, scatter),
         )
 
+    def estimates(self, deviations: Floats, weight: Floats, fewest: int = FEWEST_OWN_COLUMNS) -> Estimates:
+        """The covariances of groups; common factors are sought in `fewest` columns or more."""
+        S = (deviations + self.prior) / (weight + 1.0)[:, None, None]
+        few = self.full or len(self.columns) < fewest
+        return Estimates(S, weight, None if few else common_factors(S, weight, self.h))
+
     def choose(
-        self, gains: ColumnGains, groups: Integers, deviations: Floats, mask: Mask, n_threads: int = 1
+        self, gains: ColumnGains, deviations: Floats, found: Estimates, mask: Mask, n_threads: int = 1
     ) -> tuple[Mask, Floats]:
         """(m, P) blocks of groups, and (m,) nats by which they shorten the description."""
         selected = np.ascontiguousarray(mask.take(self.levels, axis=1))
         rise = np.where(selected, gains.own, self.prices) - (gains.normal - gains.shared)
-        weight = np.asarray(groups[:, 0] * self.pricing.count_weight, np.float64)
         code = self._codes_of_more((mask * self._column_weights).sum(axis=1))
-        block, saving = self._choose(deviations, weight, selected, rise, code, n_threads)
-        S = (deviations + self.prior) / (weight + 1.0)[:, None, None]
-        factors = self.factors(S, weight, FEWEST_OWN_COLUMNS)
-        if factors is not None:
-            other = factors.columns(weight, rise, self.h)
-            value = factors.savings(other, S, weight, self.prior, self.h) - (rise * other).sum(axis=1)
+        block, saving = self._choose(deviations, found.weight, selected, rise, code, n_threads)
+        if found.factors is not None:
+            other = found.factors.columns(found.weight, rise, self.h)
+            value = found.factors.savings(other, found.S, found.weight, self.prior, self.h)
+            value -= (rise * other).sum(axis=1)
             value -= code[np.arange(len(code)), (other & (1 - selected)).sum(axis=1)]
             better = value > saving
             block[better], saving[better] = other[better], value[better]
         return block, saving
-
-    def factors(self, S: Floats, weight: Floats, fewest: int) -> CommonFactors | None:
-        """The common factors of covariances S (g, P, P), sought in `fewest` columns or more; None: there are
-        none.
-        """
-        few = self.full or len(self.columns) < fewest
-        return None if few else common_factors(S, weight, self.h)
 
     def _codes_of_more(self, selected: Floats) -> Floats:
         """(m, P + 1) what 0, 1, ... P more features of weight 1 add to the codes of masks, whose features
@@ -205,7 +210,7 @@ class BlockPricing:
         pricing, work, weight = part.pricing, part.work, part.moments.sizes
         selected = part.mask.take(self.levels, axis=1)
         shift, total, N = part.scatter.mean, part.scatter.deviations.sum(axis=0), float(weight.sum())
-        spread, S = np.diag(total), (total + self.prior) / (N + 1.0)
+        spread, all_rows = np.diag(total), np.array([N])
         normal = 0.5 * (
             spread + weight @ (shift * shift) - N - (N + 1.0) * np.log((spread + 1.0) / (N + 1.0))
         )
@@ -214,35 +219,32 @@ class BlockPricing:
             selected, price_kernel.gains_of_parts(pricing, work)[:, self.levels] - self.prices, 0.0
         )
         lost = (own + price_kernel.level_likelihoods_of_parts(pricing, work, self.levels)).sum(axis=0)
-        factors = self.factors(S[None], np.array([N]), FEWEST_COLUMNS)
+        estimates = self.estimates(total[None], all_rows, FEWEST_COLUMNS)
         if kept is not None:
             blocks = [kept[0]]
         else:
             used = np.bitwise_or.reduce(selected, axis=0, keepdims=True)
             rise, code = (lost - normal)[None], np.zeros((1, P + 1))
-            blocks = [self._choose(total[None], np.array([N]), used, rise, code, 1)[0][0]]
-            if factors is not None:
-                blocks += [one for one in factors.columns(np.array([N]), rise, self.h) if one.any()]
-        found = [(block, *self._shared(block, S, N, normal, factors)) for block in blocks]
+            blocks = [self._choose(total[None], all_rows, used, rise, code, 1)[0][0]]
+            if estimates.factors is not None:
+                blocks += [one for one in estimates.factors.columns(all_rows, rise, self.h) if one.any()]
+        found = [(block, *self._shared(block, estimates, normal)) for block in blocks]
         return max(found, key=lambda one: one[2] - float(lost @ one[0]))
 
-    def _shared(
-        self, block: Mask, S: Floats, weight: float, normal: Floats, factors: CommonFactors | None
-    ) -> tuple[Floats, float]:
+    def _shared(self, block: Mask, found: Estimates, normal: Floats) -> tuple[Floats, float]:
         """The covariance of all clusters over a block, S or one with common factors where that is shorter,
         and what it saves.
         """
-        matrix, saving = self.held(block[None], S[None], np.array([weight]), factors)
+        matrix, saving = self.held(block[None], found)
         m = int(block.sum())
         naming = math.log(len(block) + 1.0) + log_choices(len(block))[m] if m else 0.0
         return matrix[0], float(saving[0] + normal @ block - naming)
 
-    def held(
-        self, block: Mask, S: Floats, weight: Floats, factors: CommonFactors | None
-    ) -> tuple[Floats, Floats]:
+    def held(self, block: Mask, found: Estimates) -> tuple[Floats, Floats]:
         """(g, P, P) the covariances of groups over their blocks (g, P), S or those with common factors where
         these are shorter; (g,) nats that they save over independent normal columns.
         """
+        S, weight, factors = found
         saving = np.empty(len(block))
         kernel.block_savings(S, block, weight, self.prior, self.h, saving)
         if factors is None:
@@ -315,7 +317,9 @@ class BlockPricing:
             if cross is not None:
                 scatter = self.scatter(groups, cross, first[part], second[part])
                 gains = self.gains(pricing, union, scatter, work)
-                costs[part] -= self.choose(gains, union, scatter.deviations, mask, n_threads)[1]
+                weight = np.asarray(union[:, 0] * pricing.count_weight, np.float64)
+                found = self.estimates(scatter.deviations, weight)
+                costs[part] -= self.choose(gains, scatter.deviations, found, mask, n_threads)[1]
         return costs
 
 
@@ -348,13 +352,11 @@ class ClusterCovariances:
     @classmethod
     def choose(cls, prices: BlockPricing, part: PricedPartition, kept: Mask | None) -> ClusterCovariances:
         """The blocks that shorten the description of the clusters most, or `kept` ones (K, P)."""
-        groups, weight = part.moments.groups, part.moments.sizes
         deviations = part.scatter.deviations
-        gains = prices.gains(part.pricing, groups, part.scatter, part.work)
-        block = prices.choose(gains, groups, deviations, part.mask)[0] if kept is None else kept
-        S = (deviations + prices.prior) / (weight + 1.0)[:, None, None]
-        factors = prices.factors(S, weight, FEWEST_OWN_COLUMNS)
-        matrix, saving = prices.held(block, S, weight, factors)
+        gains = prices.gains(part.pricing, part.moments.groups, part.scatter, part.work)
+        found = prices.estimates(deviations, part.moments.sizes)
+        block = prices.choose(gains, deviations, found, part.mask)[0] if kept is None else kept
+        matrix, saving = prices.held(block, found)
         more = ((gains.normal - (gains.own + gains.shared)) * block).sum(axis=1)
         return cls._of_blocks(prices, part, block, matrix, saving + more)
 

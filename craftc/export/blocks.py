@@ -40,10 +40,7 @@ class _Sweep:
     @classmethod
     def of_blocks(cls, blocks: Sequence[Block], n_clusters: int) -> list[_Sweep]:
         """One sweep for each block, or one for all if the clusters share it."""
-        shared = 1 < len(blocks) == n_clusters and all(
-            np.array_equal(own.cells, blocks[0].cells) and np.array_equal(own.matrix, blocks[0].matrix)
-            for own in blocks
-        )
+        shared = 1 < len(blocks) == n_clusters and all(map(blocks[0].shares, blocks))
         return [
             cls(
                 [own.cluster for own in part],

@@ -102,6 +102,10 @@ class Block:
     factor: float
     constant: float  # of a row without missing cells
 
+    def shares(self, other: Block) -> bool:
+        """Whether the clusters of both share cells and matrix."""
+        return np.array_equal(self.cells, other.cells) and np.array_equal(self.matrix, other.matrix)
+
 
 @dataclass(frozen=True, eq=False)
 class Scoring:

@@ -315,6 +315,7 @@ cdef class Blocks:
             raise ValueError(f"Blocks need one row of every array for each of {B} clusters and {P} columns.")
         for array in (columns, centre, scale, shift, precision, inside):
             check(len(array) == P, "columns, centre, scale, shift, precision or inside")
+        cdef bint same, shared = B > 1      # block as that of the cluster before; all, from the first on
         for b in range(B):
             m = 0
             for i in range(P):
@@ -322,8 +323,10 @@ cdef class Blocks:
                     position_[b, m], packed_[b, m] = i, given_mean[b, i]
                     m += 1
             size_[b] = m
-            if (b and np.array_equal(member[b], member[b - 1])
-                    and np.array_equal(covariance[b], covariance[b - 1])):
+            same = (b > 0 and np.array_equal(member[b], member[b - 1])
+                    and np.array_equal(covariance[b], covariance[b - 1]))
+            shared = shared and cluster[b] == b and (same or b == 0)
+            if same:
                 concentration_[b], inverse_[b] = concentration_[b - 1], inverse_[b - 1]
                 half_log_[b] = half_log_[b - 1]
                 continue
@@ -345,7 +348,7 @@ cdef class Blocks:
         self.mean_, self.inverse = doubles_in(packed), doubles_in(inverse)
         self.concentration = doubles_in(concentration)
         self.white = self.pull = self.square = NULL
-        if self._is_shared():
+        if shared and size_[0]:
             m = size_[0]
             white = np.zeros((m, (B + CRAFT_PAD - 1) // CRAFT_PAD * CRAFT_PAD))
             white[:, :B] = inverse[:1, :m * m].reshape(m, m) @ packed[:, :m].T
@@ -353,22 +356,6 @@ cdef class Blocks:
             square = (pull * packed[:, :m]).sum(axis=1)
             self.arrays += (white, pull, square)
             self.white, self.pull, self.square = doubles_in(white), doubles_in(pull), doubles_in(square)
-
-    cdef bint _is_shared(self) noexcept:
-        """Whether all clusters, from the first on, have the same block."""
-        cdef Py_ssize_t b, i, P = self.P
-        if self.n < 2 or self.size[0] == 0:
-            return False
-        for b in range(self.n):
-            if self.cluster_[b] != b or self.size[b] != self.size[0]:
-                return False
-            for i in range(P):
-                if self.position[b * P + i] != self.position[i]:
-                    return False
-            for i in range(P * P):
-                if self.inverse[b * P * P + i] != self.inverse[i]:
-                    return False
-        return True
 
     def __reduce__(self):
         return Blocks, (self.columns, self.centre, self.scale, self.shift, self.precision, self.cluster,

@@ -59,6 +59,21 @@ def test_blocks_and_costs_of_a_partition(seed, missing, form, tied):
     assert_same(clusters, expected, t, encoding_of(table, **given).apply(table))
 
 
+def agreed_state(rng, X, labels, weighted, missing, tied):
+    """The state of the reference, that of the code once it is the same, when chosen and when kept; a share of
+    the cells is removed before.
+    """
+    weight = rng.integers(1, 3, len(X)) if weighted else None
+    X[rng.random(X.shape) < missing] = np.nan
+    t, given = problem_of(X, 0, weight), {} if weight is None else {"weight": weight}
+    expected = covariance.state(t, labels, tied=tied)
+    clusters = clusters_of(table_of(X), labels, tied=tied, **given)
+    assert_same(clusters, expected, t, encoding_of(table_of(X), **given).apply(table_of(X)))
+    again = clusters_of(table_of(X), labels, tied=tied, choice=clusters.choice, keep=True, **given)
+    assert again.objective == clusters.objective
+    return expected
+
+
 @pytest.mark.parametrize("missing", [0.0, 0.1])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("seed", range(3))
@@ -66,20 +81,13 @@ def test_factors_that_all_clusters_share(seed, weighted, missing):
     """Of eleven columns six have a factor and three another one, or the first alone."""
     rng, n = np.random.default_rng(seed), 150
     labels = np.unique(rng.integers(0, 3, n), return_inverse=True)[1]
-    weight = rng.integers(1, 3, n) if weighted else None
     X = rng.normal(size=(n, 11))
     X[:, :6] += rng.normal(size=(n, 1)) + 2.0 * rng.normal(size=(3, 6))[labels]
     X[:, 6:9] += (2.0 if seed else 0.0) * rng.normal(size=(n, 1))
-    X[rng.random(X.shape) < missing] = np.nan
-    t, given = problem_of(X, 0, weight), {} if weight is None else {"weight": weight}
-    expected = covariance.state(t, labels, tied=True)
-    clusters = clusters_of(table_of(X), labels, tied=True, **given)
+    expected = agreed_state(rng, X, labels, weighted, missing, tied=True)
     assert expected.block[0].tolist() == [*range(9 if seed else 6)]
     off = expected.sigma[0] - np.diag(np.diag(expected.sigma[0]))
     assert abs(np.linalg.det(off[:3, 3:6])) < 1e-9  # one factor behind these
-    assert_same(clusters, expected, t, encoding_of(table_of(X), **given).apply(table_of(X)))
-    again = clusters_of(table_of(X), labels, tied=True, choice=clusters.choice, keep=True, **given)
-    assert again.objective == clusters.objective
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.1])
@@ -89,21 +97,14 @@ def test_factors_of_single_clusters(seed, weighted, missing):
     """Two clusters of thirteen columns have a factor behind the first ten each, the third has none."""
     rng, n = np.random.default_rng(seed), 270
     labels = np.unique(rng.integers(0, 3, n), return_inverse=True)[1]
-    weight = rng.integers(1, 3, n) if weighted else None
     X = rng.normal(size=(n, 13)) + 2.0 * rng.normal(size=(3, 13))[labels]
     loadings = rng.choice([-1.5, 1.5], (3, 10)) * np.array([[1.0], [1.0], [0.0]])
     X[:, :10] += rng.normal(size=(n, 1)) * loadings[labels]
-    X[rng.random(X.shape) < missing] = np.nan
-    t, given = problem_of(X, 0, weight), {} if weight is None else {"weight": weight}
-    expected = covariance.state(t, labels)
+    expected = agreed_state(rng, X, labels, weighted, missing, tied=False)
     assert [len(block) > 5 for block in expected.block] == [True, True, False]
     for block, sigma in zip(expected.block[:2], expected.sigma, strict=False):
         off = sigma - np.diag(np.diag(sigma))
         assert abs(np.linalg.det(off[:2, 2:4])) < 1e-9 * len(block)  # one factor behind these
-    clusters = clusters_of(table_of(X), labels, **given)
-    assert_same(clusters, expected, t, encoding_of(table_of(X), **given).apply(table_of(X)))
-    again = clusters_of(table_of(X), labels, choice=clusters.choice, keep=True, **given)
-    assert again.objective == clusters.objective
 
 
 @pytest.mark.parametrize("n_factors", [0, 1, 4, 8])

@@ -151,7 +151,7 @@ def test_the_comparison_of_forms(seed, target, form):
     seeds = kmeans_starts(config, scores, target or min(8, len(X) // 10))
     expected = reference.best_form(t, [(labels, masks)], seeds, target, covariances=form)
     prior = prior_of(config.rows, config.background, columns, 1)
-    found = covariance_search.best_form(config, columns, prior, [(labels, bits)], target, scores)
+    found = covariance_search.best_form(config, columns, prior, [(labels, bits)], seeds, target)
     assert (found is None) == (expected is None)
     if found is not None:
         assert found[0].config.spec.tied == expected[0]

@@ -409,14 +409,17 @@ def covariance_step(
     masks = [np.hstack([np.zeros((len(mask), background.grid.p), np.uint8), mask]) for mask in masks]
     labels = [rows.labels_at(snapshot, positions) for snapshot in snapshots]
     starts = list(zip(labels, masks, strict=True))
-    with one_blas_thread():
-        scores = low_rank_scores(sample) if from_kmeans else np.empty((len(positions), 0))
+    scores, further = np.empty((len(positions), 0)), list[Floats]()
+    if from_kmeans:
+        with one_blas_thread():
+            scores, further = low_rank_scores(sample), factor_scores(sample, columns, prior)
     found: list[tuple[CovarianceSearch[L, S], CovarianceState[S]]] = []
     for n_clusters in [None] if target is None else [None, min(target, len(masks[-1]))]:
+        begun = starts if n_clusters else starts[: n_further + 1]
+        n_seeds = n_clusters or min(_KMEANS_CLUSTERS, int(sample.rows_weight // 10))
         with one_blas_thread():
-            form = best_form(
-                sample, columns, prior, starts if n_clusters else starts[: n_further + 1], n_clusters, scores
-            )
+            seeds = kmeans_starts(sample, scores, n_seeds, further)
+            form = best_form(sample, columns, prior, begun, seeds, n_clusters)
         if form is None:
             continue
         if len(positions) < len(rows):
@@ -471,19 +474,17 @@ def best_form(
     columns: NDArray[np.intp],
     prior: Floats,
     starts: list[tuple[Labels, Mask]],
+    seeds: list[Labels],
     target: int | None,
-    scores: Floats,
 ) -> tuple[CovarianceSearch[Labels, Labels], CovarianceState[Labels]] | None:
     """The partition of the form with the shortest description, from start partitions with their masks and
-    from k-means on low-rank scores (n, r), if there are any; clusters with covariances of their own also
-    start from clusters with a shared one. None: that of the diagonal form, the last start.
+    the best of `seeds`, partitions by k-means; clusters with covariances of their own also start from
+    clusters with a shared one. None: that of the diagonal form, the last start.
 
     Partitions into a target number of clusters are compared by J, because their labels are equally hard.
     """
     spec, fewest = config.spec, target or 1
-    n_seeds = target or min(_KMEANS_CLUSTERS, int(config.rows_weight // 10))
     at_starts = [without_empty_clusters(config, *start) for start in starts]
-    seeds = kmeans_starts(config, scores, n_seeds, factor_scores(config, columns, prior))
     found: list[tuple[float, CovarianceSearch[Labels, Labels], CovarianceState[Labels]]] = []
     forms = {"full": [False], "tied": [True]}.get(spec.covariance, [True, False])
     for tied in forms if len(columns) <= MOST_OWN_COLUMNS else [True]:
