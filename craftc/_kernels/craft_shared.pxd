@@ -88,18 +88,17 @@ cdef enum:
     SHARED_POOLS = 32   # sets of clusters to which Lloyd steps have led that the choice of masks remembers
     FEW_SHARES = 8      # levels up to which a column of shares has fits
     WORD = 64           # clusters up to which pools are found again
-    POOL_BITS = 10      # logarithm of the number of these pools
 
 
 cdef class Fits:
     cdef readonly Py_ssize_t room
     cdef object fits, pools, nets
-    cdef Py_ssize_t n_of_column
+    cdef Py_ssize_t n_of_column, pools_of_column
     cdef fit_t *fits_               # (q, n_of_column) found again by their cells
     cdef double count_weight        # of these fits
     cdef int64_t n_choices          # of masks that have been made
-    cdef pool_t *pools_             # (2^POOL_BITS) found again by their clusters
-    cdef double *nets_              # (2^POOL_BITS, K) what clusters gain by leaving a pool
+    cdef pool_t *pools_             # (q, pools_of_column) found again by their clusters
+    cdef double *nets_              # (q, pools_of_column, K) what clusters gain by leaving a pool
 
 
 cdef class Shared:

@@ -24,7 +24,7 @@ from craftc._common.typing import Floats, Mask
 FEWEST_COLUMNS = 5  # one factor has at most half of the parameters of all their correlations
 FEWEST_OWN_COLUMNS = 12  # of the covariances of single clusters; of fewer, all correlations cost little
 _MOST_FACTORS, _COLUMNS_OF_A_FACTOR = 3, 6  # of few columns; of many
-_STEPS = 8  # of the principal factors, each with new uniquenesses
+STEPS, RANKING_STEPS = 8, 2  # of the principal factors, each with new uniquenesses; where groups are ranked
 _LEAST = 0.01  # uniqueness
 _MANY_COLUMNS = 32  # above which BLAS could share a matrix among threads, so that bits depend on these
 
@@ -49,41 +49,50 @@ class CommonFactors(NamedTuple):
         """(g,) nats that the factors save over independent columns of blocks (g, m), as
         `craftc._kernels.craft_covariance.block_savings` has them for covariances; -inf without factors.
         """
-        m = block.sum(axis=1)
-        held, own = _within(self.matrix, block), _within(S, block)
-        variances = np.log(np.diagonal(own, axis1=1, axis2=2)).sum(axis=1)
-        apart = np.trace(np.linalg.solve(held, own), axis1=1, axis2=2) - block.shape[1]
-        fit = variances - np.linalg.slogdet(held)[1] - apart
-        saved = 0.5 * ((weight + 1.0) * fit + np.linalg.slogdet(_within(prior, block))[1])
-        saved -= (self.r * m - self.r * (self.r - 1) // 2) * h
-        return np.where((self.r > 0) & (m >= FEWEST_COLUMNS), saved, -np.inf)
+        saved = np.full(len(block), -np.inf)
+        some = np.flatnonzero((self.r > 0) & (block.sum(axis=1) >= FEWEST_COLUMNS))
+        if len(some):
+            block, r = block[some], self.r[some]
+            held, own = _within(self.matrix[some], block), _within(S[some], block)
+            variances = np.log(np.diagonal(own, axis1=1, axis2=2)).sum(axis=1)
+            apart = np.trace(np.linalg.solve(held, own), axis1=1, axis2=2) - block.shape[1]
+            fit = variances - np.linalg.slogdet(held)[1] - apart
+            saved[some] = 0.5 * ((weight[some] + 1.0) * fit + np.linalg.slogdet(_within(prior, block))[1])
+            saved[some] -= (r * block.sum(axis=1) - r * (r - 1) // 2) * h
+        return saved
 
 
-def common_factors(S: Floats, weight: Floats, h: float) -> CommonFactors | None:
+def common_factors(S: Floats, weight: Floats, h: float, n_steps: int = STEPS) -> CommonFactors | None:
     """The factors behind every S (g, m, m) that shorten the description of rows of the weight (g,), at h nats
-    a parameter; None: there are none.
+    a parameter, after steps of the principal factors; None: there are none.
     """
-    m, deviation = S.shape[1], np.sqrt(np.diagonal(S, axis1=1, axis2=2))
-    units = deviation[:, :, None] * deviation[:, None]
+    (g, m), deviation = S.shape[:2], np.sqrt(np.diagonal(S, axis1=1, axis2=2))
     most = min(max(_MOST_FACTORS, m // _COLUMNS_OF_A_FACTOR), m)
-    rho, price = S / units, (m - np.arange(most)) * h  # of the first factor, the second, ...
+    price = (m - np.arange(most)) * h  # of the first factor, the second, ...
+    rho, half, some = S / (deviation[:, :, None] * deviation[:, None]), 0.5 * (weight + 1.0), np.arange(g)
     with one_blas_thread() if m > _MANY_COLUMNS else nullcontext():
         uniqueness, vectors = 1.0 / np.diagonal(np.linalg.inv(rho), axis1=1, axis2=2), None
-        for _ in range(_STEPS):
+        for _ in range(n_steps):
             scale = np.sqrt(uniqueness)
             values, vectors = _largest(rho / (scale[:, :, None] * scale[:, None]), 2 * most, vectors)
             theta = np.maximum(values[:, :most], 1.0)
-            pays = 0.5 * (weight + 1.0)[:, None] * (theta - 1.0 - np.log(theta)) > price
-            used = np.logical_and.accumulate(pays, axis=1)
-            if not used.any():
+            used = np.logical_and.accumulate(half[some, None] * (theta - 1.0 - np.log(theta)) > price, axis=1)
+            paid = used[:, 0]
+            if not paid.any():
                 return None
+            if not paid.all():  # the others have none
+                some, rho, scale, vectors = some[paid], rho[paid], scale[paid], vectors[paid]
+                theta, used = theta[paid], used[paid]
             length = np.sqrt(np.where(used, theta - 1.0, 0.0))
             loadings = scale[:, :, None] * vectors[:, :, :most] * length[:, None]
             uniqueness = np.maximum(1.0 - (loadings * loadings).sum(axis=2), _LEAST)
-        matrix = loadings @ loadings.swapaxes(1, 2)
+        common = loadings @ loadings.swapaxes(1, 2)
     every = np.arange(m)
-    matrix[:, every, every] += uniqueness
-    return CommonFactors(matrix * units, uniqueness, used.sum(axis=1))
+    common[:, every, every] += uniqueness
+    found = CommonFactors(np.tile(np.eye(m), (g, 1, 1)), np.ones((g, m)), np.zeros(g, np.intp))
+    found.matrix[some] = common * deviation[some, :, None] * deviation[some, None]
+    found.uniqueness[some], found.r[some] = uniqueness, used.sum(axis=1)
+    return found
 
 
 def _largest(matrix: Floats, r: int, near: Floats | None) -> tuple[Floats, Floats]:

@@ -53,7 +53,14 @@ from craftc.craft.background import (
     log_choices,
     usable_weight,
 )
-from craftc.craft.common_factors import FEWEST_COLUMNS, FEWEST_OWN_COLUMNS, CommonFactors, common_factors
+from craftc.craft.common_factors import (
+    FEWEST_COLUMNS,
+    FEWEST_OWN_COLUMNS,
+    RANKING_STEPS,
+    STEPS,
+    CommonFactors,
+    common_factors,
+)
 from craftc.craft.parameters import ModelSpec
 from craftc.craft.products import CrossProducts, Scatter, most_columns, n_covariance_columns
 from craftc.table.levels import LevelEncoding
@@ -168,11 +175,15 @@ class BlockPricing:
             self.normal_gains(groups, scatter),
         )
 
-    def estimates(self, deviations: Floats, weight: Floats, fewest: int = FEWEST_OWN_COLUMNS) -> Estimates:
-        """The covariances of groups; common factors are sought in `fewest` columns or more."""
+    def estimates(
+        self, deviations: Floats, weight: Floats, fewest: int = FEWEST_OWN_COLUMNS, n_steps: int = STEPS
+    ) -> Estimates:
+        """The covariances of groups; common factors are sought in `fewest` columns or more, by as many steps
+        of the principal factors.
+        """
         S = (deviations + self.prior) / (weight + 1.0)[:, None, None]
         few = self.full or len(self.columns) < fewest
-        return Estimates(S, weight, None if few else common_factors(S, weight, self.h))
+        return Estimates(S, weight, None if few else common_factors(S, weight, self.h, n_steps))
 
     def choose(
         self, gains: ColumnGains, deviations: Floats, found: Estimates, mask: Mask, n_threads: int = 1
@@ -318,7 +329,7 @@ class BlockPricing:
                 scatter = self.scatter(groups, cross, first[part], second[part])
                 gains = self.gains(pricing, union, scatter, work)
                 weight = np.asarray(union[:, 0] * pricing.count_weight, np.float64)
-                found = self.estimates(scatter.deviations, weight)
+                found = self.estimates(scatter.deviations, weight, n_steps=RANKING_STEPS)
                 costs[part] -= self.choose(gains, scatter.deviations, found, mask, n_threads)[1]
         return costs
 

@@ -5,41 +5,44 @@
 #include <math.h>
 #include <stddef.h>
 
-/* The lower factor of A (m, m) in place, and half the logarithm of the determinant of A; 0 if A is not
- * positive definite. */
+/* The lower factor of A (m, m) in place, with its transpose above the diagonal, and half the logarithm of the
+ * determinant of A, of which the lower triangle is read; 0 if A is not positive definite. */
 static inline int cholesky(double *A, ptrdiff_t m, double *half_log)
 {
     *half_log = 0.0;
-    for (ptrdiff_t i = 0; i < m; i++)
-        for (ptrdiff_t j = 0; j <= i; j++) {
-            double left = A[i * m + j];
-            for (ptrdiff_t c = 0; c < j; c++)
-                left -= A[i * m + c] * A[j * m + c];
-            if (j < i)
-                A[i * m + j] = left / A[j * m + j];
-            else if (left > 0.0) {
-                A[i * m + i] = sqrt(left);
-                *half_log += log(A[i * m + i]);
-            }
-            else
-                return 0;
+    for (ptrdiff_t i = 0; i < m; i++) {
+        double *row = A + i * m;
+        for (ptrdiff_t c = 0; c < i; c++) {
+            const double *above = A + c * m;
+            double own = row[c] / above[c];
+            row[c] = own;
+            for (ptrdiff_t j = c + 1; j < i; j++)
+                row[j] -= own * above[j];
+            row[i] -= own * own;
         }
+        if (!(row[i] > 0.0))
+            return 0;
+        row[i] = sqrt(row[i]);
+        *half_log += log(row[i]);
+        for (ptrdiff_t c = 0; c < i; c++)
+            A[c * m + i] = row[c];
+    }
     return 1;
 }
 
 /* W = L^-1 (m, m) of a lower triangular matrix. */
 static inline void lower_inverse(const double *L, ptrdiff_t m, double *W)
 {
-    for (ptrdiff_t j = 0; j < m; j++) {
-        for (ptrdiff_t i = 0; i < j; i++)
-            W[i * m + j] = 0.0;
-        W[j * m + j] = 1.0 / L[j * m + j];
-        for (ptrdiff_t i = j + 1; i < m; i++) {
-            double total = 0.0;
-            for (ptrdiff_t c = j; c < i; c++)
-                total += L[i * m + c] * W[c * m + j];
-            W[i * m + j] = -total / L[i * m + i];
-        }
+    for (ptrdiff_t i = 0; i < m; i++) {
+        double *row = W + i * m;
+        for (ptrdiff_t j = 0; j < m; j++)
+            row[j] = 0.0;
+        for (ptrdiff_t c = 0; c < i; c++)
+            for (ptrdiff_t j = 0; j <= c; j++)
+                row[j] += L[i * m + c] * W[c * m + j];
+        for (ptrdiff_t j = 0; j < i; j++)
+            row[j] = -row[j] / L[i * m + i];
+        row[i] = 1.0 / L[i * m + i];
     }
 }
 
@@ -60,13 +63,15 @@ static inline double lower_solve(const double *L, ptrdiff_t m, double *x)
 static inline void inverse_of_factor(double *A, ptrdiff_t m, double *W)
 {
     lower_inverse(A, m, W);
+    for (ptrdiff_t i = 0; i < m * m; i++)
+        A[i] = 0.0;
+    for (ptrdiff_t d = 0; d < m; d++)
+        for (ptrdiff_t i = 0; i <= d; i++)
+            for (ptrdiff_t j = 0; j <= i; j++)
+                A[i * m + j] += W[d * m + i] * W[d * m + j];
     for (ptrdiff_t i = 0; i < m; i++)
-        for (ptrdiff_t j = 0; j <= i; j++) {
-            double total = 0.0;
-            for (ptrdiff_t d = i; d < m; d++)
-                total += W[d * m + i] * W[d * m + j];
-            A[i * m + j] = A[j * m + i] = total;
-        }
+        for (ptrdiff_t j = 0; j < i; j++)
+            A[j * m + i] = A[i * m + j];
 }
 
 #endif

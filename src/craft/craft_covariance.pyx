@@ -190,12 +190,12 @@ cdef void _leave(double *A, Py_ssize_t m, const Py_ssize_t *column, Py_ssize_t o
     negative.
     """
     cdef Py_ssize_t i, j
-    cdef double pivot = A[one * m + one]
+    cdef double own, pivot = A[one * m + one]
     for i in range(m):
         if column[i] >= 0:
-            for j in range(m):
-                if column[j] >= 0:
-                    A[i * m + j] -= A[i * m + one] * A[one * m + j] / pivot
+            own = A[i * m + one] / pivot
+            for j in range(m):      # those that have left, too: a loop without branches
+                A[i * m + j] -= own * A[one * m + j]
 
 
 def block_savings(

@@ -25,7 +25,7 @@ from craftc._kernels.craft_price cimport (
     select_priced, weight_of,
 )
 from craftc._kernels.craft_shared cimport (
-    POOL_BITS, SHARED_POOLS, WORD, categorical_likelihood, craft_no_tilt, craft_sums, craft_theta,
+    SHARED_POOLS, WORD, categorical_likelihood, craft_no_tilt, craft_sums, craft_theta,
     craft_tilt_likelihood, craft_tilt_sums, pool_t, tilt_log_ratios, tilted_t, widest_cells,
 )
 from craftc._kernels.craft_sharing cimport column_codes, columns_code, sharing_t, sharing_tables
@@ -60,6 +60,7 @@ cdef struct choice_t:       # scratch of the choice of masks
     int64_t *cells          # moments of a pool in one feature
     craft_sums sums         # or sums of its cells, of a tilt
     pool_t *pools           # what is known of pools
+    Py_ssize_t n_pools      # of one feature
     double *nets            # (..., K)
     int64_t number          # of this choice
     int64_t *order          # (K) clusters by the number of their cells
@@ -106,7 +107,8 @@ cdef choice_t _choice(Pricing P, Py_ssize_t K) noexcept nogil:
     if c.coupled:
         sharing_tables(c.sharing, K)
     P.shared.fits.n_choices += 1
-    c.pools, c.nets, c.number = P.shared.fits.pools_, P.shared.fits.nets_, P.shared.fits.n_choices
+    c.pools, c.n_pools, c.nets = P.shared.fits.pools_, P.shared.fits.pools_of_column, P.shared.fits.nets_
+    c.number = P.shared.fits.n_choices
     return c
 
 
@@ -225,13 +227,15 @@ cdef inline void _unselected(
         c.best[k >> 6] |= <uint64_t> (mask[k * P.D + d] == 0) << (k & 63)
 
 
-cdef pool_t *_pool_of(choice_t *c, Py_ssize_t K, Py_ssize_t d, const uint64_t *clusters) noexcept nogil:
+cdef pool_t *_pool_of(
+    Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d, const uint64_t *clusters,
+) noexcept nogil:
     """What is known of a pool of feature d. Of more than 64 clusters it is known until the next call."""
     cdef uint64_t key
     cdef pool_t *pool = c.pools
     if K <= WORD:
-        key = (clusters[0] * fits_factor + <uint64_t> d) * fits_factor
-        pool += key >> (64 - POOL_BITS)
+        key = clusters[0] * fits_factor
+        pool += (d - P.grid.p) * c.n_pools + (((key >> 32) * <uint64_t> c.n_pools) >> 32)
         if pool.choice == c.number and pool.clusters == clusters[0] and pool.d == d:
             return pool
     pool.clusters, pool.choice, pool.d = clusters[0], c.number, d
@@ -412,13 +416,13 @@ cdef bint _choose_feature(
         if c.coupled:
             c.sharing.n_columns[0] += weight
         return changed
-    pool = _pool_of(c, K, d, c.best)
+    pool = _pool_of(P, c, K, d, c.best)
     c.cost, c.rest = _cost_of_pool(P, c, groups, K, pool, c.best), _weight_of(c, groups, K, c.best)
     for start in range(2 if c.coupled else 0):      # the feature of all clusters, or of none
         memset(c.pool, 0, c.n_words * sizeof(uint64_t))
         for k in range(K if start == 0 else 0):
             craft_flip(c.pool, k)
-        pool, clusters = _pool_of(c, K, d, c.pool), c.pool
+        pool, clusters = _pool_of(P, c, K, d, c.pool), c.pool
         _keep_better(c, groups, K, _cost_of_pool(P, c, groups, K, pool, c.pool), c.pool)
     _largest_first(c, K, min(K, n_starts))
     for start in range(-2, min(K, n_starts)):
@@ -426,7 +430,7 @@ cdef bint _choose_feature(
             memset(c.pool, 0, c.n_words * sizeof(uint64_t))
             if start >= 0:
                 craft_flip(c.pool, c.order[start])
-            pool, clusters = _pool_of(c, K, d, c.pool), c.pool
+            pool, clusters = _pool_of(P, c, K, d, c.pool), c.pool
         for _step in range(MOST_STEPS):
             _cheaper_pooled(c, K, _nets_of_pool(P, c, groups, K, pool, clusters), c.next_pool)
             if craft_same_pool(c.best, c.next_pool, c.n_words) or _was_seen(c, n_seen):
@@ -434,7 +438,7 @@ cdef bint _choose_feature(
             _copy(c, c.pool, c.next_pool)
             _copy(c, c.seen + n_seen % SHARED_POOLS * c.n_words, c.pool)
             n_seen += 1
-            pool, clusters = _pool_of(c, K, d, c.pool), c.pool
+            pool, clusters = _pool_of(P, c, K, d, c.pool), c.pool
             _keep_better(c, groups, K, _cost_of_pool(P, c, groups, K, pool, c.pool), c.pool)
     toggled = 0 if K <= MOST_TOGGLED else -1
     while toggled >= 0:
@@ -442,7 +446,7 @@ cdef bint _choose_feature(
         _copy(c, c.pool, c.best)
         for k in range(K):
             craft_flip(c.pool, k)
-            pool = _pool_of(c, K, d, c.pool)
+            pool = _pool_of(P, c, K, d, c.pool)
             if _keep_better(c, groups, K, _cost_of_pool(P, c, groups, K, pool, c.pool), c.pool):
                 toggled = k
             craft_flip(c.pool, k)
@@ -601,7 +605,7 @@ cdef double _cost_of_masks(
             for k in range(K):
                 c.limit[k] = P.price[d]
             _gather(P, c, groups, K, work, d)
-            cost += _cost_of_pool(P, c, groups, K, _pool_of(c, K, d, c.best), c.best)
+            cost += _cost_of_pool(P, c, groups, K, _pool_of(P, c, K, d, c.best), c.best)
     for k in range(K):
         cost += _code(P, c, c.n_selected[k])
     if c.coupled:

@@ -23,6 +23,7 @@ from craftc._kernels.moments cimport Grid
 
 cdef enum:
     MOST_FITS = 262144      # of all columns together
+    MOST_POOLS = 131072
 
 
 cdef class Fits:
@@ -42,8 +43,9 @@ cdef class Fits:
         self.room, self.n_choices = room, 0
         self.n_of_column = max(min(16 * room, MOST_FITS // q), 1)
         self.fits = np.zeros(q * self.n_of_column * sizeof(fit_t) // sizeof(int64_t), np.int64)
-        self.pools = np.zeros((1 << POOL_BITS) * sizeof(pool_t) // sizeof(int64_t), np.int64)
-        self.nets = np.empty(max((1 << POOL_BITS) * min(room, WORD), room, 1))
+        self.pools_of_column = max(min(4 * room, MOST_POOLS // q), 1)
+        self.pools = np.zeros(q * self.pools_of_column * sizeof(pool_t) // sizeof(int64_t), np.int64)
+        self.nets = np.empty(max(q * self.pools_of_column * min(room, WORD), room, 1))
         cdef int64_t[::1] fits = self.fits, pools = self.pools
         cdef double[::1] nets = self.nets
         self.fits_, self.pools_, self.nets_ = <fit_t *> &fits[0], <pool_t *> &pools[0], &nets[0]

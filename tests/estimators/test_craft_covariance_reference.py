@@ -131,6 +131,25 @@ def test_factors_of_many_columns(p, n_factors):
     np.testing.assert_allclose(np.diag(found.matrix[0]), np.diag(S), rtol=0.02)
 
 
+def test_factors_of_a_group_do_not_depend_on_others():
+    """One of three groups has no factor; that of the second one vanishes on the way."""
+    S, weight, n, h = np.empty((3, 14, 14)), np.full(3, 200.0), 200, 2.65
+    for i, (seed, loading) in enumerate([(0, 0.0), (18, 0.18), (1, 0.9)]):
+        rng = np.random.default_rng(seed)
+        S[i] = np.cov((rng.normal(size=(n, 14)) + loading * rng.normal(size=(n, 1))).T)
+    assert covariance.with_factors(S[1], n, h, n_steps=1) is not None
+    together = common_factors(S, weight, h)
+    assert together is not None
+    assert together.r.tolist() == [0, 0, 1]
+    for i in range(3):
+        expected, alone = covariance.with_factors(S[i], n, h), common_factors(S[i : i + 1], weight[:1], h)
+        assert (expected is None) == (alone is None) == (together.r[i] == 0)
+        if alone is not None:
+            assert np.array_equal(alone.matrix[0], together.matrix[i])
+            assert np.array_equal(alone.uniqueness[0], together.uniqueness[i])
+            np.testing.assert_allclose(together.matrix[i], expected[0], atol=1e-8)
+
+
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("seed", range(6))
 def test_a_choice_continues_and_is_kept(seed, tied):

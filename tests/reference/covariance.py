@@ -56,7 +56,8 @@ FEWEST_LEVELS = 4
 WORTH, TIE = 1e-6, 1e-9
 SHRINKAGE = 0.05  # of the correlations of the table towards 0
 FEWEST_OF_FACTORS, FEWEST_OF_OWN_FACTORS = 5, 12
-MOST_FACTORS, COLUMNS_OF_A_FACTOR, FACTOR_STEPS, LEAST_UNIQUENESS = 3, 6, 8, 0.01
+MOST_FACTORS, COLUMNS_OF_A_FACTOR, LEAST_UNIQUENESS = 3, 6, 0.01
+FACTOR_STEPS, RANKING_STEPS = 8, 2  # of a partition; where unions are ranked
 MOST_COLUMNS, EM_STEPS = 512, 10
 WINDOW = 1.0 / 16.0  # of the cells
 
@@ -317,8 +318,8 @@ def choose_block(t, own, mask, full=False):
     return chosen_block(t, own, mask, full)[0]
 
 
-def chosen_block(t, own, mask, full=False):
-    """The same, and what the cluster costs with it."""
+def chosen_block(t, own, mask, full=False, n_steps=FACTOR_STEPS):
+    """The same, and what the cluster costs with it; by as many steps for its common factors."""
     columns, groups = block_columns(t), [own.rows]
     without = cluster_cost(t, own, mask, columns[:0])
     block = shortest_block(
@@ -329,7 +330,7 @@ def chosen_block(t, own, mask, full=False):
         full,
     )
     least = cluster_cost(t, own, mask, block)
-    factors = None if full else factors_of(t, groups, FEWEST_OF_OWN_FACTORS)
+    factors = None if full else factors_of(t, groups, FEWEST_OF_OWN_FACTORS, n_steps)
     if factors is not None:
         h = automatic.unit_price(t.N, t.price_factor)
         apart = np.where(mask, own.gain, own.shared + h * t.parameters)
@@ -427,12 +428,13 @@ def within(t, matrix, block):
     return matrix[np.ix_(at, at)]
 
 
-def factors_of(t, groups, fewest):
+def factors_of(t, groups, fewest, n_steps=FACTOR_STEPS):
     """Common factors of all columns with scores around the means of groups, if there are enough columns."""
     columns, N = block_columns(t), sum(t.weight[rows].sum() for rows in groups)
     if len(columns) < fewest:
         return None
-    return with_factors(fitted(t, groups, columns)[1], N, automatic.unit_price(t.N, t.price_factor))
+    h = automatic.unit_price(t.N, t.price_factor)
+    return with_factors(fitted(t, groups, columns)[1], N, h, n_steps)
 
 
 def columns_of_factors(columns, factors, N, h, rise):
@@ -452,7 +454,7 @@ def factor_cost(t, groups, block, factors):
     return cost + 0.5 * row + (r * m - r * (r - 1) / 2) * automatic.unit_price(t.N, t.price_factor)
 
 
-def with_factors(S, N, h):
+def with_factors(S, N, h, n_steps=FACTOR_STEPS):
     """S with common factors, the uniquenesses and the number of factors, by steps of the principal factors;
     None if no factor pays for its loadings. A factor after j others has m - j of them.
     """
@@ -460,7 +462,7 @@ def with_factors(S, N, h):
     most = max(MOST_FACTORS, m // COLUMNS_OF_A_FACTOR)
     rho = S / sd / sd[:, None]
     psi = 1.0 / np.diag(np.linalg.inv(rho))
-    for _ in range(FACTOR_STEPS):
+    for _ in range(n_steps):
         values, vectors = np.linalg.eigh(np.diag(psi**-0.5) @ rho @ np.diag(psi**-0.5))
         common, r = np.zeros((m, m)), 0
         for theta, vector in zip(values[::-1], vectors.T[::-1], strict=True):

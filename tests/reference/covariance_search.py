@@ -97,7 +97,7 @@ class Search:
         own = SimpleNamespace(rows=rows, S=stats[0, 0], gain=gain, shared=shared)
         if self.tied:
             return covariance.cluster_cost(t, own, mask, NONE)
-        return covariance.chosen_block(t, own, mask, self.full)[1]
+        return covariance.chosen_block(t, own, mask, self.full, covariance.RANKING_STEPS)[1]
 
     def pair_deltas(self, now, only=None):
         """(K, K) changes of J by merges, ranked as above; infinite where ``only`` is no part."""
