@@ -43,6 +43,8 @@ def assignments(
     for first in range(0, len(table), _ROWS_AT_ONCE):
         part = table.take(slice(first, first + _ROWS_AT_ONCE))
         n = len(part)
+        if (known := model._fitted.levels) is not None:
+            known.warn_of_other_ranges(part)
         seen = model._fitted.encoding.apply(part, n_threads=n_threads)  # once for costs and clusters
         costs = clusters.full_costs(seen).astype(model.schema_.dtype, copy=False)
         own = clusters.cheapest(seen, n_threads) if labels is None else labels[first : first + n]

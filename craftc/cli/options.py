@@ -527,8 +527,9 @@ def compare(**options: Any) -> None:
 def refit(**options: Any) -> None:
     """Carry the clusters of a model on to another table, such as that of the next month.
 
-    Clusters keep the numbers and names of the former ones that they continue. Prints which were kept, split,
-    merged, born or died, with their shares then and now.
+    Clusters keep the numbers, and names that were given to them, of the former ones that they continue. Other
+    names say what the new rows are like. Prints which were kept, split, merged, born or died, with their
+    shares then and now.
     """
     with _quick_imports():
         from craftc.cli.refit import run

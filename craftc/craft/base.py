@@ -41,7 +41,6 @@ from craftc.distributed.collections import WithoutCollections, feature_names_out
 from craftc.distributed.open_input import FitTable
 from craftc.reading.unusable import known_columns
 from craftc.table import MixedTable
-from craftc.table.levels import LevelEncoding
 from craftc.table.out_of_core import is_out_of_core
 
 Rows = TypeVar("Rows")
@@ -160,7 +159,10 @@ class CraftBase(
     # ---- new rows; columns and levels are matched by name ----
 
     def _read_new(self, X: TableInput) -> MixedTable:
-        return self._fitted_state().encoding.apply(self._read_columns(X))
+        columns, fitted = self._read_columns(X), self._fitted
+        if fitted.levels is not None:
+            fitted.levels.warn_of_other_ranges(columns)
+        return fitted.encoding.apply(columns)
 
     def _read_with_range(self, X: TableInput) -> tuple[MixedTable, Floats]:
         """New rows as the model sees them, and (n,) nats for their numbers outside the ranges of `fit`."""
@@ -173,8 +175,8 @@ class CraftBase(
 
     def _outside(self, columns: MixedTable) -> dict[str, NDArray[np.intp]]:
         """Positions of rows with numbers outside the ranges of `fit`, by column."""
-        encoding = self._fitted_state().encoding
-        return encoding.outside(columns) if isinstance(encoding, LevelEncoding) else {}
+        encoding = self._fitted_state().levels
+        return {} if encoding is None else encoding.outside(columns)
 
     def _read_columns(self, X: TableInput) -> MixedTable:
         """The columns of the model in their original units."""

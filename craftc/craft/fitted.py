@@ -243,7 +243,7 @@ class FittedClusters:
     rows: RowCounts | None = None  # if clusters are fixed
 
     @property
-    def _levels(self) -> LevelEncoding | None:
+    def levels(self) -> LevelEncoding | None:
         """The encoding of CRAFT; None: that of PaperCRAFT."""
         return self.encoding if isinstance(self.encoding, LevelEncoding) else None
 
@@ -260,7 +260,7 @@ class FittedClusters:
         """The clusters with their prices and cost tables."""
         if self not in _CLUSTERS:
             moments = self.sums.moments()
-            background = Background(moments.total(self._rest), self._levels)
+            background = Background(moments.total(self._rest), self.levels)
             _CLUSTERS[self] = (
                 Clusters(
                     moments, background, self.spec, self.mask, self.cross, keep=True, counts=self._counts
@@ -312,7 +312,7 @@ class FittedClusters:
                 self.original_moments,
                 self.schema,
                 self.clusters.moments,
-                () if self._levels is None else self._levels.numbers,
+                () if self.levels is None else self.levels.numbers,
                 None if self.rows is None else (self.rows.original, self.rows.rest),
             )
         return _STATISTICS[self]
@@ -332,7 +332,7 @@ class FittedClusters:
     def _in_original(self, moments: Moments, total: Moments) -> Clusters:
         """Clusters in the original units, smoothed by the distributions of a table."""
         if self.encoding.identity:
-            return Clusters(moments, Background(total, self._levels), self.spec)
+            return Clusters(moments, Background(total, self.levels), self.spec)
         return PaperClusters(moments, Background(total), ModelSpec())
 
     @property
@@ -378,13 +378,14 @@ class FittedClusters:
     @property
     def differs(self) -> Bits:
         """(K, n_columns) features that a cluster selects, or shares with others but not with the whole table:
-        the gain exceeds its price. The only rule by which a feature defines a cluster.
+        the gain exceeds its price. The only rule by which a feature defines a cluster. A whole table that is
+        one cluster differs in none.
         """
         if not self.spec.pooled:
             return self.selected
-        clusters = self.clusters
+        clusters, whole = self.clusters, len(self.sizes) == 1 and self.rows is None
         pays = clusters.gains > feature_prices(clusters.background, self.spec)
-        return self.selected | (self.of_columns(pays.astype(np.uint8)) > 0)
+        return (self.selected | (self.of_columns(pays.astype(np.uint8)) > 0)) & (not whole)
 
     @property
     def distributions(self) -> Array:
@@ -425,7 +426,7 @@ class FittedClusters:
     @property
     def column_weights(self) -> list[float]:
         """Weights of the input columns."""
-        levels = self._levels
+        levels = self.levels
         return [1.0] * self.schema.n_columns if levels is None else levels.column_weights.tolist()
 
     @property
@@ -441,7 +442,7 @@ class FittedClusters:
     @property
     def notes(self) -> list[str]:
         """What a summary says of weights of columns, and of covariances."""
-        levels = self._levels
+        levels = self.levels
         weighted = [] if levels is None else weights_note(self.schema.columns, levels.weights)
         return (
             self._fixed_note

@@ -165,7 +165,7 @@ def updated(
     original = own if fitted.encoding.identity else replace(fitted.original, groups=sums.original, unit=unit)
     moments = own.moments()
     rest = None if sums.rows is None else sums.rows.rest
-    background = Background(moments.total(rest), fitted._levels)
+    background = Background(moments.total(rest), fitted.levels)
     scale = float(moments.sizes.sum()) / (float(fixed.groups[:, 0].sum()) * fixed.unit)
     links = fixed.links.scaled(scale)
     spec = replace(fitted.spec, price_factor=price_factor)

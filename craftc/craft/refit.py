@@ -182,7 +182,7 @@ class WithRefits(WithMergePath):
         keep: str = "numbers",
         callback: Callable[[Progress], object] | None = None,
     ) -> Self:
-        """Fit again to another table; its clusters keep the numbers and names of the present ones.
+        """Fit again to another table; its clusters keep the numbers and the given names of the present ones.
 
         The search starts from the present clusters, besides the usual starts. Its clusters are matched with
         the present ones by their rows and distributions; `changes_` says which were kept, split, merged, born
@@ -335,7 +335,9 @@ class WithRefits(WithMergePath):
         assert isinstance(fitted.encoding, LevelEncoding)
         seen = fitted.encoding.apply(table, n_threads=n_threads)
         labels = fixed.cheapest(seen, n_threads)
-        return labels, seen, sums_of_rows(fitted, fixed, table, seen, weight, unit, labels, n_threads)
+        sums = sums_of_rows(fitted, fixed, table, seen, weight, unit, labels, n_threads)
+        fitted.encoding.warn_of_other_ranges(table)
+        return labels, seen, sums
 
     def _set_sums(self, sums: RowSums, unit: float, labels: Labels | None) -> None:
         """Become the model with other sums of its clusters."""

@@ -63,11 +63,11 @@ def test_the_order_of_dates(scored, form, cells, iso):
 
 def test_dates_in_another_order_are_an_error(scored):
     first = csv(d=days("%d/%m/%Y"), x=OTHER)
-    with pytest.raises(ValueError, match=r"Column 'd': .* with the day first.*'01/25/2023'"):
-        scored(first, csv(d=["01/05/2023", "01/25/2023"], x=[8.0, 0.0]))
-    found, notes = scored(first, csv(d=["25/01/2023"] * 20 + ["01/25/2023"], x=[8.0] * 21))
+    with pytest.raises(ValueError, match=r"Column 'd': .* with the day first.*'11/25/2022'"):
+        scored(first, csv(d=["11/05/2022", "11/25/2022"], x=[8.0, 0.0]))
+    found, notes = scored(first, csv(d=["25/11/2022"] * 20 + ["11/25/2022"], x=[8.0] * 21))
     assert found["d"].isna().sum() == 1
-    assert "'01/25/2023'" in notes
+    assert "'11/25/2022'" in notes
 
 
 @pytest.mark.parametrize(
@@ -222,3 +222,33 @@ def test_columns_that_are_made_can_be_ignored(tmp_path, capsys):
         capsys.readouterr()
         assert main(["cluster", str(path), "--dates", "parts", "--ignore", name]) == 2
         assert f"--ignore: the table has no column {name!r}" in capsys.readouterr().err
+
+
+def test_numbers_in_another_unit_and_later_dates_are_warned_of(scored):
+    first = csv(d=days("%Y-%m-%d"), x=OTHER + 20.0)
+    known = {"d": ["2022-03-01"] * 9, "x": [20.0] * 9}
+    scored(first, csv(**known))
+    scored(first, csv(**known | {"x": [2000.0] * 4 + [20.0] * 5}))
+    scored(first, csv(**known | {"x": [2000.0] * 4 + [None] * 5}))  # too few to be sure
+    with pytest.warns(
+        UserWarning, match=r"Column 'x': most numbers .* outside the range of the fit \(\S+ to "
+    ):
+        scored(first, csv(**known | {"x": [2000.0] * 5 + [20.0] * 4}))
+    with pytest.warns(UserWarning, match=r"Column 'd': most dates .* \(2022-01-0\d to 2022-12-2\d\), and"):
+        scored(first, csv(**known | {"d": ["2023-03-01"] * 9}))
+
+
+def test_rows_of_another_unit_are_a_note_of_predict_and_a_warning_of_partial_fit(tmp_path, capsys):
+    table = pd.DataFrame({"x": OTHER + 20.0, "c": np.where(GROUP, "a", "b")})
+    model, saved, out = craftc.CRAFT(random_state=0).fit(table), tmp_path / "m.craftc", tmp_path / "out.csv"
+    craftc.save_model(model, saved)
+    for ending in ("csv", "parquet"):
+        file = tmp_path / f"new.{ending}"
+        other = table.assign(x=100.0 * table.x)
+        other.to_csv(file, index=False) if ending == "csv" else other.to_parquet(file)
+        assert not main(["predict", str(saved), str(file), "--out", str(out)])
+        assert "note: Column 'x': most numbers of these rows lie outside" in capsys.readouterr().err
+    with pytest.warns(UserWarning, match="Column 'x': most numbers"):
+        model.partial_fit(table.assign(x=100.0 * table.x))
+    with pytest.warns(UserWarning, match="Column 'x': most numbers"):
+        model.refit(pd.concat([table, *[table.assign(x=100.0 * table.x)] * 2]), keep="clusters")

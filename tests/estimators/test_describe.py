@@ -331,3 +331,15 @@ def test_clusters_without_a_clear_fact_are_named_by_the_largest_change():
     shifted = rng.normal(size=(1000, 4)) + 3.0 * (rng.random(1000) < 0.25)[:, None]
     names = CRAFT(2, covariance="diagonal", random_state=0).fit(shifted).cluster_names_
     assert any(re.fullmatch("rather low x[0-3]", name) for name in names)
+
+
+def test_a_whole_table_with_a_covariance_differs_from_the_table_in_nothing():
+    rng = np.random.default_rng(0)
+    a = rng.normal(50, 10, 400)
+    table = {"a": a, "b": 2 * a + rng.normal(0, 5, 400), "c": -a + rng.normal(0, 4, 400)}
+    model = CRAFT(random_state=0).fit(table)
+    assert model.n_clusters_ == 1
+    assert model.covariances_[0].columns.tolist() == [0, 1, 2]
+    assert model.cluster_names_ == ["like the whole table"]
+    assert not model.feature_importances_.any()
+    assert len(model.summary()) == 1
