@@ -22,6 +22,7 @@ _ROWS = 1 << 15  # whose probabilities are computed at a time
 _SHOWN = 3
 _CANDIDATES = 30  # typical rows; the ones that differ are shown
 _APART = 2  # cells in which two typical rows differ
+_LEAST_ODD = 0.05  # nats of a cell that is odd, as far as they are shown
 
 
 @dataclass
@@ -110,11 +111,14 @@ def unusual(
                 tail, words = min(above, below), "top" if above < below else "bottom"
                 found.append((own, tail, cell, f"{words} {percent(tail)}"))
             elif not column.numeric and value < len(table.levels[column.place]):
-                share = float((inside == value).mean())
+                known = inside < len(table.levels[column.place])
+                share = int((inside == value).sum()) / max(int(known.sum()), 1)
                 found.append((own, share, cell, f"in {percent(share)}"))
     rows = []
     for i, found in zip(worst, rare, strict=True):
         rarest = sorted(found, key=lambda each: each[:2])[:_SHOWN]
+        odder = sum(-own >= _LEAST_ODD for own, *_ in rarest)
+        rarest = rarest[: max(odder, 1)] if rarest and rarest[0][0] else rarest
         nats = [f"{why}, {-own:+.1f} nats" if own else why for own, _, _, why in rarest]
         rows.append(_row(i, [cell for _, _, cell, _ in rarest], nats, sure, target))
     return rows

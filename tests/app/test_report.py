@@ -394,6 +394,18 @@ def test_unusual_rows_are_those_of_most_cost(groups, tmp_path):
     assert shown == [*map(str, worst)]
 
 
+def test_shares_of_unusual_cells_are_those_of_rows_with_a_value_and_usual_cells_are_not_shown(tmp_path):
+    rng = np.random.default_rng(0)
+    group = np.repeat([0, 1], 200)
+    frame = pd.DataFrame({"x": rng.normal(6.0 * group), "same": np.where(group, 1.0, 0.0), "level": "usual"})
+    frame.loc[::2, "level"] = None
+    frame.loc[[5, 15, 25, 205], "level"] = "odd"  # 3 of 100, and 1 of 100
+    html = page(tmp_path, CRAFT(random_state=0).fit(frame), frame)
+    shown = set(re.findall(r"level odd</b>[^(]*\((in [^,]*),", html.replace("\u00a0", " ")))
+    assert shown == {"in 3 %", "in 1 %"}
+    assert "0.0 nats" not in html
+
+
 def test_one_cluster(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
