@@ -73,8 +73,8 @@ def bounds_of(
     if largest is not None and high * most < whole:
         limited = asked or f" and max_clusters={limit}"
         raise ValueError(
-            f"{own[1]}{limited} leave room for {high * largest:.6g} {rows}, but the table has {total:.6g}; "
-            "ask for larger or more clusters."
+            f"{own[1]}{limited} leave room for {high * most * unit:.6g} {rows}, but the table has "
+            f"{total:.6g}; ask for larger or more clusters."
         )
     fewest, n_units = -(-whole // most), int(np.count_nonzero(of_units))
     if n_units < max(low, fewest):

@@ -297,6 +297,7 @@ def test_groups_along_the_clusters_change_nothing():
         ({"min_cluster_size": 200, "n_clusters": 2}, "need 2 clusters of 200 rows, but the table has 270"),
         ({"min_cluster_size": 300}, "needs 300 rows, but the table has 270"),
         ({"max_cluster_size": 50, "n_clusters": 3}, "leave room for 150 rows, but the table has 270"),
+        ({"max_cluster_size": 0.01}, "leave room for 200 rows, but the table has 270"),
         ({"max_cluster_size": 1, "max_clusters": 20}, "max_clusters=20 leave room for 20 rows"),
         ({"min_cluster_size": 0.5, "max_cluster_size": 0.4}, "135 and 108 rows of the 270"),
         ({"min_cluster_size": 130, "max_cluster_size": 134}, "at most 2 clusters, .* needs at least 3"),
