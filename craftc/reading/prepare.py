@@ -242,11 +242,8 @@ class _Reader:
         elif kind in INFERRED_DATES:
             self._dates(name, typed_days(column, kind))
         elif kind in INFERRED_DURATIONS:
-            self._notes.append(f"{quoted(name)} holds durations, which are used in days.")
-            self._numbers(
-                name,
-                pd.to_timedelta(column).dt.total_seconds().to_numpy(np.float64, na_value=np.nan) / 86400.0,
-            )
+            seconds = pd.to_timedelta(column).dt.total_seconds().to_numpy(np.float64, na_value=np.nan)
+            self._hours(name, seconds / 3600.0, "duration", 24)
         elif kind in ("mixed", "unknown-array") and self._may_split(name) and self._split_lists(name, column):
             return
         elif kind == "boolean" and name not in self._roles.numeric:
@@ -463,20 +460,25 @@ class _Reader:
         self, name: str, cells: list[str], counts: NDArray[np.intp], of_rows: Callable[[Floats], Floats]
     ) -> bool:
         """Whether the cells of a text column are durations or times of day, which are then used in hours."""
-        recipe, what = self._recipe(name), "durations"
-        known = bool(recipe.get("duration"))
-        hours = None if recipe.get("time") else parse_durations(cells, counts, name, known)
+        recipe, what = self._recipe(name), "duration"
+        hours = None if recipe.get("time") else parse_durations(cells, counts, name, bool(recipe.get(what)))
         if hours is None:
-            hours, what = parse_times(cells, counts, name, bool(recipe.get("time"))), "times of day"
+            hours, what = parse_times(cells, counts, name, bool(recipe.get("time"))), "time"
         if hours is None:
             return False
-        self._note_recipe(name, **({"duration": 1} if what == "durations" else {"time": 1}))
-        remark = "".join(f"; {each}" for each in [bad_cells(name, hours.bad, cells, counts)] if each)
-        self._notes.append(f"{quoted(name)} holds {what}, which are used in hours{remark}.")
-        self._numbers(name, of_rows(hours.values), quantity=True)
-        if what == "times of day" and name not in self._roles.numeric:
-            self._kinds[name] = ("periodic", PARTS["hour"][0])
+        bad = bad_cells(name, hours.bad, cells, counts)
+        self._hours(name, of_rows(hours.values), what, 1, f"; {bad}" if bad else "")
         return True
+
+    def _hours(self, name: str, hours: Floats, what: str, unit: int, remark: str = "") -> None:
+        """Use times of day, or durations in the unit of the fit, otherwise in this many hours."""
+        unit = int(str(self._recipe(name).get(what, unit)))
+        self._note_recipe(name, **{what: unit})
+        held, used = "durations" if what == "duration" else "times of day", "days" if unit == 24 else "hours"
+        self._notes.append(f"{quoted(name)} holds {held}, which are used in {used}{remark}.")
+        self._numbers(name, hours / unit, quantity=True)
+        if what == "time" and name not in self._roles.numeric:
+            self._kinds[name] = ("periodic", PARTS["hour"][0])
 
     # ---- numbers and dates ----
 
@@ -542,9 +544,7 @@ class _Reader:
             self._kinds[new] = ("periodic", PARTS[part][0])
         also = f"; periodic parts follow: {', '.join(added)}" if added else ""
         also += f"; they span fewer than {FEWEST_PERIODS} periods of: {', '.join(few)}" if few else ""
-        remark = "".join(f"; {each}" for each in remarks)
-        self._notes.append(
-            f"{quoted(name)} holds dates, which are used in days since 1970-01-01{also}{remark}."
-        )
+        also += "".join(f"; {each}" for each in remarks)
+        self._notes.append(f"{quoted(name)} holds dates, which are used in days since 1970-01-01{also}.")
         if not self._roles.recipes:
             self._notes += far_cells(name, "dates", sentinel_dates(days))

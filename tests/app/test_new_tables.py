@@ -224,6 +224,22 @@ def test_columns_that_are_made_can_be_ignored(tmp_path, capsys):
         assert f"--ignore: the table has no column {name!r}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("typed", [True, False])
+def test_durations_of_another_kind_of_file_have_the_unit_of_the_fit(tmp_path, typed):
+    wait = pd.to_timedelta(600.0 + 60.0 * (OTHER - OTHER.min()).round(), unit="s")
+    table = pd.DataFrame({"wait": wait, "c": np.where(GROUP, "a", "b")})
+    text, arrow = tmp_path / "t.csv", tmp_path / "t.parquet"
+    table.to_csv(text, index=False)
+    table.to_parquet(arrow)
+    first, other = (arrow, text) if typed else (text, arrow)
+    read = craftc.read_table(first)
+    model = craftc.CRAFT(random_state=0).fit(read)
+    again = craftc.read_table(other, like=model)
+    np.testing.assert_allclose(again["wait"], read["wait"], rtol=1e-8)
+    unit = "days" if typed else "hours"
+    assert f"'wait' holds durations, which are used in {unit}." in again.attrs["notes"]
+
+
 def test_numbers_in_another_unit_and_later_dates_are_warned_of(scored):
     first = csv(d=days("%Y-%m-%d"), x=OTHER + 20.0)
     known = {"d": ["2022-03-01"] * 9, "x": [20.0] * 9}
