@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -390,6 +391,19 @@ class Page:
         weights = self.model._fitted.column_weights
         members = zip(self.columns, self.facts.view.members, strict=True)
         return [column for column, at in members if any(weights[j] > 0.0 for j in at)]
+
+    @property
+    def units(self) -> str:
+        """The units of the columns, as the table was read: "wait in hours, price in €"; empty without any."""
+        schema, hours = self.model.schema_, {"1": "hours", "24": "days"}
+        recipes, found = schema.reading.get("columns", {}), []
+        for column, at in zip(self.columns, self.facts.view.members, strict=True):
+            recipe = recipes.get(schema.columns[at[0]])
+            said = recipe if isinstance(recipe, Mapping) else {}
+            unit = said.get("unit") or hours.get(str(said.get("duration")))
+            if unit and column.numeric:
+                found.append(f"{column.name} in {unit}")
+        return ", ".join(found)
 
     def names_of(self, *, numeric: bool) -> str:
         return ", ".join(column.name for column in self.used if column.numeric == numeric) or "none"

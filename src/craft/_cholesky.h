@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /* The lower factor of A (m, m) in place, with its transpose above the diagonal, and half the logarithm of the
- * determinant of A, of which the lower triangle is read; 0 if A is not positive definite. */
+ * determinant of A, whose lower triangle is read; 0 if A is not positive definite. */
 static inline int cholesky(double *A, ptrdiff_t m, double *half_log)
 {
     *half_log = 0.0;

@@ -194,7 +194,7 @@ cdef void _leave(double *A, Py_ssize_t m, const Py_ssize_t *column, Py_ssize_t o
     for i in range(m):
         if column[i] >= 0:
             own = A[i * m + one] / pivot
-            for j in range(m):      # those that have left, too: a loop without branches
+            for j in range(m):      # the ones that have left, too: a loop without branches
                 A[i * m + j] -= own * A[one * m + j]
 
 

@@ -406,6 +406,24 @@ def test_shares_of_unusual_cells_are_those_of_rows_with_a_value_and_usual_cells_
     assert "0.0 nats" not in html
 
 
+def test_units_of_columns_are_on_the_page(tmp_path):
+    rng = np.random.default_rng(0)
+    minutes = rng.integers(5, 90, 300)
+    text = {
+        "wait": [f"{m // 60}h {m % 60}m" for m in minutes],
+        "paid": [f"{x:.2f} €" for x in rng.gamma(3, 20, 300)],
+        "n": rng.poisson(9, 300),
+    }
+    for groups in (False, True):
+        more = {"level": np.where((minutes < 40) ^ (np.arange(300) % 9 == 0), "a", "b")} if groups else {}
+        table = craftc.read_table(pd.DataFrame(text | more))
+        model = CRAFT(random_state=0).fit(table)
+        assert model.n_clusters_ == 1 + groups
+        assert "Units: wait in hours, paid in €." in Text(page(tmp_path, model, table)).text
+    plain = table[["n", "level"]]
+    assert "Units:" not in page(tmp_path, CRAFT(random_state=0).fit(plain), plain)
+
+
 def test_one_cluster(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
