@@ -34,9 +34,9 @@ from craftc.craft import CRAFT, Progress
 from craftc.distributed.dask.inputs import DaskFiles
 from craftc.reading.files import FileForm, RawTable
 from craftc.reading.input_file import TableError
-from craftc.reading.like import form_like, match_columns
+from craftc.reading.like import match_columns
 from craftc.reading.many_files import COLUMNAR_SUFFIXES, is_table_name
-from craftc.reading.read_table import open_table
+from craftc.reading.read_table import open_like, open_table
 from craftc.reading.records import Header
 from craftc.reading.unusable import DATES
 from craftc.table import MixedTable, Schema
@@ -196,7 +196,7 @@ def raw_table(options: TableOptions, schema: Schema | None = None) -> RawTable:
         options.sheet,
         options.all_lines,
     )
-    return open_table(options.source, form if schema is None else form_like(form, schema))
+    return open_table(options.source, form) if schema is None else open_like(options.source, form, schema)
 
 
 def table_like(

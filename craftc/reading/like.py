@@ -47,6 +47,12 @@ def form_like(form: FileForm, schema: Schema) -> FileForm:
     return replace(form, **fields)  # type: ignore[arg-type]
 
 
+def said_in_fit(schema: Schema) -> str:
+    """The form that was given in the fit."""
+    said = schema.reading.get("file", {})
+    return ", ".join(f"{name}={value!r}" for name, value in said.items() if hasattr(FileForm(), name))
+
+
 def match_columns(
     raw: RawTable,
     schema: Schema,

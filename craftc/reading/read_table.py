@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,7 +18,7 @@ from craftc.reading.files import FileForm, RawTable, plain_frame, read_file
 from craftc.reading.input_file import TableError
 from craftc.reading.joined import joined_of
 from craftc.reading.labels import Labels, column_labels
-from craftc.reading.like import Fitted, form_like, match_columns
+from craftc.reading.like import Fitted, form_like, match_columns, said_in_fit
 from craftc.reading.many_files import COLUMNAR_SUFFIXES, joined, paths_of
 from craftc.reading.no_rows import without_no_rows
 from craftc.reading.prepare import prepare
@@ -155,7 +156,7 @@ def read_table(
     check_choice("dates", dates, ("auto", "parts", "drop"))
     form = FileForm(header, skip, delimiter, encoding, sheet, all_lines)
     if like is not None:
-        raw = open_table(path_or_frame, form_like(form, like.schema_))
+        raw = open_like(path_or_frame, form, like.schema_)
         table, notes = match_columns(raw, like.schema_, _shown(path_or_frame), na_values)
         table.attrs["notes"], table.attrs["unusable"] = notes, {}
         return table
@@ -187,7 +188,7 @@ def as_in_fit(
     path = _is_path(table) and (bool(reading) or not _is_columnar(table))
     if not path and not (reading and _has_raw_columns(table, model.schema_)):
         return table, []
-    raw = open_table(table, form_like(FileForm(), model.schema_))
+    raw = open_like(table, FileForm(), model.schema_)
     read, notes = match_columns(raw, model.schema_, _shown(table), new_levels=new_levels)
     if extra is not None and extra in raw.frame:
         classes = RawTable(raw.frame[[extra]], [], raw.semicolons)
@@ -224,6 +225,33 @@ def _has_raw_columns(table: object, schema: Schema) -> bool:
 def _shown(path_or_frame: object) -> str:
     """The table in messages."""
     return path_or_frame if isinstance(path_or_frame, str) else "the table"
+
+
+def open_like(path_or_frame: object, form: FileForm, schema: Schema) -> RawTable:
+    """The table as it is, in the given form, completed by that of the fit, or not completed where only so
+    columns of the model are found.
+    """
+    wanted = {*schema.columns, *schema.reading.get("columns", {})}
+    completed, given = form_like(form, schema), said_in_fit(schema)
+    raw: RawTable | None = None
+    try:
+        raw = open_table(path_or_frame, completed)
+        if completed == form or not schema.named or not wanted.isdisjoint(raw.frame.columns):
+            return raw
+        why = f"with {given} the file has no column of the model"
+    except TableError as error:
+        if completed == form:
+            raise
+        why = str(error).removesuffix(".")
+    try:
+        plain = open_table(path_or_frame, form)
+    except TableError:
+        plain = None
+    if plain is not None and not wanted.isdisjoint(plain.frame.columns):
+        return replace(plain, notes=[*plain.notes, f"Read without {given} of the fit: {why}."])
+    if raw is None:
+        raise TableError(f"{why}.")
+    return raw
 
 
 def open_table(path_or_frame: object, form: FileForm | None = None) -> RawTable:

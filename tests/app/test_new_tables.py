@@ -224,6 +224,31 @@ def test_columns_that_are_made_can_be_ignored(tmp_path, capsys):
         assert f"--ignore: the table has no column {name!r}" in capsys.readouterr().err
 
 
+def test_the_form_of_a_file_of_the_fit_does_not_hide_columns_of_another(tmp_path):
+    table = pd.DataFrame({"x": OTHER, "c": np.where(GROUP, "a", "b")})
+    titled, plain, wrong = tmp_path / "titled.csv", tmp_path / "plain.csv", tmp_path / "wrong.csv"
+    titled.write_text("A title, and\nanother line\n" + table.to_csv(index=False), encoding="utf-8")
+    table.to_csv(plain, index=False)
+    table.rename(columns=str.upper).to_csv(wrong, index=False)
+    model = craftc.CRAFT(random_state=0).fit(craftc.read_table(titled, skip=2))
+    read = craftc.read_table(plain, like=model)
+    assert len(read) == N
+    note = "Read without skip=2 of the fit: with skip=2 the file has no column of the model."
+    assert note in read.attrs["notes"]
+    with pytest.raises(ValueError, match="lacks column"):
+        craftc.read_table(wrong, like=model)
+    books = {month: tmp_path / f"{month}.xlsx" for month in ("Jan", "Feb")}
+    for month, book in books.items():
+        table.to_excel(book, sheet_name=month, index=False)
+    model = craftc.CRAFT(random_state=0).fit(craftc.read_table(books["Jan"], sheet="Jan"))
+    read = craftc.read_table(books["Feb"], like=model)
+    assert len(read) == N
+    assert any("Read without sheet='Jan' of the fit: " in note for note in read.attrs["notes"])
+    table.rename(columns=str.upper).to_excel(books["Feb"], sheet_name="Feb", index=False)
+    with pytest.raises(ValueError, match="has no sheet 'Jan'; its sheets are 'Feb'"):
+        craftc.read_table(books["Feb"], like=model)
+
+
 @pytest.mark.parametrize("typed", [True, False])
 def test_durations_of_another_kind_of_file_have_the_unit_of_the_fit(tmp_path, typed):
     wait = pd.to_timedelta(600.0 + 60.0 * (OTHER - OTHER.min()).round(), unit="s")
