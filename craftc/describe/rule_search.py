@@ -19,6 +19,7 @@ from craftc.describe.statistics import by_cluster
 
 _BEAM = 5  # parts that a search extends
 _BEYOND = 2  # times the leaves of a tree to which one grows whose splits may be taken back
+_LEAST_EXPECTED = 0.01  # of the smallest cluster, below which a model expects only tails
 _LEAST = 0.01  # of F1, by which a further condition, or a second end of a range, has to improve a rule
 
 
@@ -50,6 +51,11 @@ class Histograms(Protocol):
         """Columns that may be in a condition."""
         ...
 
+    @property
+    def least(self) -> float:
+        """The weight that a leaf of a tree exceeds."""
+        ...
+
     def whole(self) -> Part:
         """The whole table."""
         ...
@@ -74,6 +80,7 @@ class RowHistograms:
     n_clusters: int
     ordered: Sequence[bool]
     used: Sequence[int]
+    least: float = 0.0
 
     def whole(self) -> Part:
         return Part((), np.flatnonzero(self.weight > 0))
@@ -97,6 +104,10 @@ class ModelHistograms:
     shares: Sequence[Floats]  # of every column (K, T + 1), missing cells last
     ordered: Sequence[bool]
     used: Sequence[int]
+
+    @property
+    def least(self) -> float:
+        return _LEAST_EXPECTED * float(self.sizes[self.sizes > 0].min(initial=np.inf))
 
     def whole(self) -> Part:
         return Part(())
@@ -305,7 +316,8 @@ def _find_split(leaf: _Open, histograms: Histograms, entropy: bool) -> None:
             for with_missing in sides:
                 inside = first + counts[:, T:] if with_missing else first
                 outside = leaf.counts[:, None] - inside
-                both = (inside.sum(axis=0) > 0) & (outside.sum(axis=0) > 1e-12 * leaf.counts.sum())
+                least = max(histograms.least, 1e-12 * leaf.counts.sum())
+                both = (inside.sum(axis=0) > histograms.least) & (outside.sum(axis=0) > least)
                 gains = np.where(
                     both,
                     before - _impurity(inside, entropy) - _impurity(np.maximum(outside, 0.0), entropy),

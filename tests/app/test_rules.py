@@ -174,3 +174,45 @@ def test_bad_input_says_what_to_do():
     one = craftc.CRAFT(1, random_state=0).fit(table).rules(table)
     assert one.frame["rule"].tolist() == ["all rows"]
     assert (one.agreement, len(one.tree)) == (1, 1)
+
+
+def test_rules_of_the_model_know_missing_cells_and_leave_out_tails():
+    rng = np.random.default_rng(0)
+    group = np.repeat([0, 1, 2], 100)
+    table = pd.DataFrame(
+        {
+            "level": np.array(["a", "b", "c"], object)[group],
+            "x": rng.normal(3.0 * group).round(1),
+            "y": rng.normal(5.0 * (group == 1)).round(1),
+        }
+    )
+    table.loc[(group == 2) & (rng.random(300) < 0.7), ["level", "x"]] = None
+    model = craftc.CRAFT(random_state=0).fit(table)
+    expected = model.rules()
+    assert "level" in str(expected)
+    for column, allowed in conditions_of(expected.root):
+        assert len(allowed) == len(model._fitted.encoding.schema.levels[column]) + 1
+    found = model.rules(max_conditions=1)
+    holds = counted(found, table)
+    for n, line in enumerate(found.frame.itertuples(), 1):
+        own, inside = model.labels_ == line.cluster, holds[f"rule_{n}"].to_numpy() == 1
+        assert line.coverage == pytest.approx((own & inside).sum() / own.sum())
+        assert line.precision == pytest.approx((own & inside).sum() / inside.sum())
+    smallest = model.cluster_sizes_.min()
+    assert all(leaf.counts.sum() >= 0.01 * smallest for leaf in leaves_of(expected.root))
+
+
+def conditions_of(node):
+    """The conditions of a tree."""
+    if node.split is not None:
+        yield node.split
+        for child in node.children:
+            yield from conditions_of(child)
+
+
+def leaves_of(node):
+    """The leaves of a tree."""
+    if node.split is None:
+        yield node
+    for child in node.children:
+        yield from leaves_of(child)

@@ -172,9 +172,8 @@ class Ruled(Described):
         starts = [*moments.grid.level_start.tolist(), moments.counts.shape[1]]
         shares = []
         for d in range(len(ordered)):
-            counts = moments.counts[:, starts[d] : starts[d + 1]]
-            missing = np.maximum(sizes - counts.sum(axis=1), 0.0)
-            shares.append(np.column_stack([counts, missing]) / np.maximum(sizes, 1e-300)[:, None])
+            counts = moments.counts[:, starts[d] : starts[d + 1]]  # those of missing cells are the last ones
+            shares.append(np.asarray(counts / np.maximum(sizes, 1e-300)[:, None]))
         return ModelHistograms(np.asarray(self._fitted.sizes, np.float64), shares, ordered, used)
 
 
