@@ -38,8 +38,10 @@ cdef extern from "craft/_craft_pools.h" nogil:
     double craft_sum_outside(const uint64_t *pool, Py_ssize_t K, const double *of_cluster)
 
 cdef enum:
-    FEW_STARTS = 4          # single clusters from which Lloyd steps start, largest first: within passes
+    FEW_STARTS = 4          # single clusters from which Lloyd steps start, largest first: where a choice is
+                            # continued, one if clusters and features are many
     ALL_STARTS = 24         # and where masks are chosen anew
+    MANY_CHOICES = 2000
     MOST_TOGGLED = 12       # clusters up to which single changes follow the Lloyd steps
     MOST_ROWS = 20          # clusters up to which whole masks are set or cleared
     MOST_PAIRS = 3          # and up to which one is set and another one cleared
@@ -632,7 +634,7 @@ cdef double _choose_masks(
         _count_selected(P, c, K, &mask[0, 0])
         return _cost_of_masks(P, c, groups, K, work, &mask[0, 0])
     if effort == CONTINUE:
-        return _sweep(P, c, groups, K, work, &mask[0, 0], FEW_STARTS)
+        return _sweep(P, c, groups, K, work, &mask[0, 0], _few_starts(P, K))
     memcpy(c.given, &mask[0, 0], n)
     for k in range(K):
         select_priced(P, parts_in(P, &work[k, 0]), &mask[k, 0])
@@ -663,8 +665,12 @@ cdef double _choose_masks(
                     c.mask[full * P.D + d] = P.usable[d]
                 if empty < K:
                     c.mask[empty * P.D + d] = 0
-            best = _better(P, c, groups, K, work, mask, best, FEW_STARTS)
+            best = _better(P, c, groups, K, work, mask, best, _few_starts(P, K))
     return best
+
+
+cdef inline Py_ssize_t _few_starts(Pricing P, Py_ssize_t K) noexcept nogil:
+    return FEW_STARTS if K * P.D <= MANY_CHOICES else 1
 
 
 cdef inline double _code(Pricing P, choice_t *c, double selected) noexcept nogil:

@@ -76,6 +76,32 @@ def test_masks_of_many_clusters_cost_no_more_than_those_of_the_rule(seed, K):
     assert clusters.objective <= J + 1e-9 * abs(J)
 
 
+@pytest.mark.parametrize("q", [30, 90])  # 690 and 2070 choices: four starts and one
+def test_masks_that_are_continued_follow_the_reference(q):
+    """Without missing cells: the starts are the clusters with most cells, those of the reference the largest."""
+    table, labels = random_partition(0, 23, n=300, q=q, missing=0.0)
+    t, _, stats = problem_of(table, labels)
+    moments = moments_of(table, labels)
+    background = Background(moments_of(table, np.zeros(len(labels))))
+    pricing = pricing_of(background, POOLED, room=moments.n_clusters)
+    start = np.random.default_rng(1).random((moments.n_clusters, pricing.D)) < 0.2
+    start &= background.usable > 0
+    mask, used = start.astype(np.uint8), background.usable > 0
+    work, cost = np.empty((len(mask), price_kernel.parts_size(pricing))), np.empty(len(mask))
+    efforts = pooled_kernel.EFFORTS
+    J = pooled_kernel.price_partition(moments.groups, pricing, efforts["continue"], work, mask, cost)
+    columns, J_0 = pooled.columns_of(t, stats), pooled.objective(t, stats, np.zeros_like(start[:, used]))
+    none = np.zeros_like(mask)
+    J -= pooled_kernel.price_partition(moments.groups, pricing, efforts["keep"], work, none, cost)
+    expected = {
+        n: pooled.objective(t, stats, pooled.sweep(t, stats, columns, start[:, used], n_singles=n)) - J_0
+        for n in (1, pooled.WARM_SINGLES)
+    }
+    assert expected[1] != pytest.approx(expected[pooled.WARM_SINGLES], rel=1e-9)
+    assert pooled.warm_singles(t, stats) == (1 if q == 90 else pooled.WARM_SINGLES)
+    assert pytest.approx(expected[pooled.warm_singles(t, stats)], rel=1e-9) == J
+
+
 @pytest.mark.parametrize("layout", ["2a", "4a"])
 @pytest.mark.parametrize("seed", range(2))
 def test_figures(layout, seed):

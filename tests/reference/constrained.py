@@ -35,13 +35,14 @@ def assigned(cost, least, most):
 def passes(t, labels, mask, least, most):
     """(J, labels, mask) after passes from a partition within the bounds, while J falls."""
     stats = automatic.sums(t, t.rows, labels, labels.max() + 1)
-    mask = pooled.sweep(t, stats, pooled.columns_of(t, stats), mask, n_singles=pooled.WARM_SINGLES)
+    mask = pooled.sweep(t, stats, pooled.columns_of(t, stats), mask, n_singles=pooled.warm_singles(t, stats))
     best = pooled.objective(t, stats, mask), labels, mask
     for _ in range(PASSES):
         cost = pooled.row_costs(t, t.rows, stats, best[2])
         labels = assigned(cost, least, most)
         stats = automatic.sums(t, t.rows, labels, labels.max() + 1)
-        mask = pooled.sweep(t, stats, pooled.columns_of(t, stats), best[2], n_singles=pooled.WARM_SINGLES)
+        n_singles = pooled.warm_singles(t, stats)
+        mask = pooled.sweep(t, stats, pooled.columns_of(t, stats), best[2], n_singles=n_singles)
         J = pooled.objective(t, stats, mask)
         if best[0] - QUANTUM <= J:
             break

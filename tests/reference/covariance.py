@@ -498,7 +498,7 @@ def sums_under_pools(t, stats, mask):
 
 def continued(t, stats, mask):
     """The masks after sweeps from given ones."""
-    return pooled.sweep(t, stats, pooled.columns_of(t, stats), mask, n_singles=pooled.WARM_SINGLES)
+    return pooled.sweep(t, stats, pooled.columns_of(t, stats), mask, n_singles=pooled.warm_singles(t, stats))
 
 
 def state(t, labels, *, full=False, tied=False, choice=None, keep=False):

@@ -40,7 +40,8 @@ import numpy as np
 from tests.reference import automatic, craft
 from tests.reference.automatic import QUANTUM
 
-SINGLES, WARM_SINGLES = 24, 4  # the largest clusters that start the pool of a column; the same inside a pass
+SINGLES, WARM_SINGLES = 24, 4  # the largest clusters that start the pool of a column; of continued masks
+MANY_CHOICES = 2000  # clusters times columns above which one starts there
 MAX_TOGGLES = 12  # clusters up to which single changes follow
 MAX_PAIRS = 3  # clusters up to which all columns are tried for one and no columns for another
 MAX_WHOLE_ROWS = 20  # clusters up to which all and no columns are tried for each of them
@@ -280,6 +281,11 @@ def best_of_column(t, column, S, price, current, n_singles):
     return best
 
 
+def warm_singles(t, stats):
+    """Clusters that start the pool of a column where masks are continued."""
+    return WARM_SINGLES if len(stats) * t.D <= MANY_CHOICES else 1
+
+
 def sweep(t, stats, columns, mask, *, slope=None, n_singles=SINGLES):
     """Masks (K, D) after visits of the columns, in their order, until no visit changes any.
 
@@ -341,7 +347,7 @@ def best_masks(t, stats, start=None):
             if full != empty and (K in (full, empty) or K <= MAX_PAIRS):
                 mask = np.vstack([best, best[:1]])
                 mask[full], mask[empty] = True, False
-                improve(mask[:K], WARM_SINGLES)
+                improve(mask[:K], warm_singles(t, stats))
     return J, best
 
 
@@ -377,7 +383,7 @@ def one_pass(t, labels, mask):
     labels = np.where(stay - cost.min(axis=1) > craft.STAY_SLACK, cost.argmin(axis=1), labels)
     kept, labels = np.unique(labels, return_inverse=True)
     stats = automatic.sums(t, t.rows, labels, len(kept))
-    mask = sweep(t, stats, columns_of(t, stats), mask[kept], n_singles=WARM_SINGLES)
+    mask = sweep(t, stats, columns_of(t, stats), mask[kept], n_singles=warm_singles(t, stats))
     return labels, mask, objective(t, stats, mask)
 
 
