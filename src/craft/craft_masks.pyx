@@ -38,10 +38,11 @@ cdef extern from "craft/_craft_pools.h" nogil:
     double craft_sum_outside(const uint64_t *pool, Py_ssize_t K, const double *of_cluster)
 
 cdef enum:
-    FEW_STARTS = 4          # single clusters from which Lloyd steps start, largest first: where a choice is
-                            # continued, one if clusters and features are many
-    ALL_STARTS = 24         # and where masks are chosen anew
+    # single clusters from which Lloyd steps start, largest first: where a choice is continued, or one if
+    # clusters times features are many
+    FEW_STARTS = 4
     MANY_CHOICES = 2000
+    ALL_STARTS = 24         # and where masks are chosen anew
     MOST_TOGGLED = 12       # clusters up to which single changes follow the Lloyd steps
     MOST_ROWS = 20          # clusters up to which whole masks are set or cleared
     MOST_PAIRS = 3          # and up to which one is set and another one cleared
