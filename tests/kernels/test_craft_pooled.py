@@ -78,7 +78,7 @@ def test_masks_of_many_clusters_cost_no_more_than_those_of_the_rule(seed, K):
 
 @pytest.mark.parametrize("q", [30, 90])  # 690 and 2070 choices: four starts and one
 def test_masks_that_are_continued_follow_the_reference(q):
-    """Without missing cells: the starts are the clusters with most cells, those of the reference the largest."""
+    """Without missing cells: it starts from the clusters with most cells, the reference from the largest."""
     table, labels = random_partition(0, 23, n=300, q=q, missing=0.0)
     t, _, stats = problem_of(table, labels)
     moments = moments_of(table, labels)
