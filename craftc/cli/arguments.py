@@ -188,6 +188,7 @@ def in_options(message: str) -> str:
     text = re.sub(r"kinds=\{('[^']*'): 'category'\}", r"--categorical \1", text)
     text = re.sub(r"kinds=\{('[^']*'): 'ignore'\}", r"--ignore \1", text)
     text = text.replace("blanks='missing'", "--blanks missing")
+    text = text.replace("keep='clusters'", "--keep-clusters")
     text = re.sub(r"\b(delimiter|encoding|sheet|decimal|skip)=", r"--\1 ", text)
     text = re.sub(
         r"^(.+?)( holds several (?:answers|numbers).*; )split=\[\] keeps", r"\1\2--categorical \1 keeps", text

@@ -253,6 +253,7 @@ class WithRefits(WithMergePath):
         names, own_names = self.cluster_names_, self._own_names
         fits, known = cast(_Fits, self), Former(former, table, weights, n_threads)
         assert isinstance(former.encoding, LevelEncoding)
+        former.encoding.warn_of_other_ranges(table, learned=True)
         periods = declared_periods(former.encoding.periods, table.schema)
         encoded = EncodedRows.of_table(table, weights, n_threads, fits._levels_by(periods, n_threads))
         self.labels_ = fits._fit(encoded, meter, n_threads, known)

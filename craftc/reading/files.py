@@ -84,6 +84,7 @@ class RawTable:
     form: FileForm = field(default_factory=lambda: FileForm())
     labels: dict[str, str] = field(default_factory=dict)  # of columns, in a file of SPSS, Stata or SAS
     n_above: int | None = None  # lines above the rows, as `skip` counts them
+    sheets: list[str] = field(default_factory=list)  # of a workbook, that are not empty
     blank_above: dict[int, int] = field(default_factory=dict)  # rows below blank lines: how many are above
 
 
@@ -284,7 +285,7 @@ def _read_excel(file: InputFile, form: FileForm) -> RawTable:
         _set_headings_aside(sheet, [each for each in merged if each.first >= start], notes)
     frame = sheet.iloc[start:].reset_index(drop=True)
     frame.columns = names
-    return RawTable(frame.infer_objects(), notes, n_above=start)
+    return RawTable(frame.infer_objects(), notes, n_above=start, sheets=list(filled))
 
 
 def _set_headings_aside(sheet: pd.DataFrame, merged: Sequence[Merged], notes: list[str]) -> None:

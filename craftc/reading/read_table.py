@@ -237,7 +237,7 @@ def open_like(path_or_frame: object, form: FileForm, schema: Schema) -> RawTable
     try:
         raw = open_table(path_or_frame, completed)
         if completed == form or not schema.named or not wanted.isdisjoint(raw.frame.columns):
-            return raw
+            return raw if completed.sheet == form.sheet else _with_note_of_sheet(raw, completed.sheet)
         why = f"with {given} the file has no column of the model"
     except TableError as error:
         if completed == form:
@@ -252,6 +252,14 @@ def open_like(path_or_frame: object, form: FileForm, schema: Schema) -> RawTable
     if raw is None:
         raise TableError(f"{why}.")
     return raw
+
+
+def _with_note_of_sheet(raw: RawTable, sheet: str | int | None) -> RawTable:
+    """A table with a note that it is on the sheet of the fit, where its workbook has others."""
+    if len(raw.sheets) < 2:
+        return raw
+    read = f"The file has {len(raw.sheets)} sheets; that of the fit, {sheet!r}, was read"
+    return replace(raw, notes=[*raw.notes, f"{read}; sheet='...' names another."])
 
 
 def open_table(path_or_frame: object, form: FileForm | None = None) -> RawTable:

@@ -16,6 +16,8 @@ from craftc.table.level_column import MAX_LEVELS, MISSING_LEVEL, Level
 from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.out_of_core import is_out_of_core
 
+_WITHOUT_VALUES = "keep='clusters' counts its cells as missing, or fit again without it"
+
 
 def read_extended(schema: Schema, X: TableInput | FileInput, estimator_name: str) -> MixedTable:
     """A table with the columns of a schema, whose new levels follow those of the schema.
@@ -49,7 +51,7 @@ def read_extended(schema: Schema, X: TableInput | FileInput, estimator_name: str
     order = schema._match(source, estimator_name)
     numeric = source.numbers(order[schema.numeric_index], schema.dtype)
     columns = [source.column(j) for j in order[schema.categorical_index]]
-    schema.check_missing(schema._count_missing(numeric, columns), source.n_rows)
+    schema.check_missing(schema._count_missing(numeric, columns), source.n_rows, _WITHOUT_VALUES)
     extended = _extended(schema, [column.learn(schema.missing) for column in columns])
     return extended._table(numeric, columns, "ignore")
 

@@ -23,6 +23,7 @@ T = TypeVar("T")
 MISSING_LEVEL = "(missing)"
 _FEW = 5  # different numbers that may well be categories, as in `read_table`
 _NUMBER = re.compile(r"\s*[+-]?(?!0\d)(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.ASCII | re.I)  # 007 is a code
+_FEWEST_EMPTY = 5  # rows without a value in a column, which are no chance
 MAX_LEVELS = 65535  # one code of uint16 stays free for a missing cell
 
 NOT_LEVELS = (
@@ -145,6 +146,15 @@ class LevelColumn:
             warn_user(
                 f"Column {self.name!r}: no value of these rows occurred in fit, so they count as missing; "
                 "check their spelling and their type."
+            )
+
+
+def warn_of_empty(names: Sequence[str], n_missing: Array, n_rows: int) -> None:
+    """Warn of the columns that have no value in the rows of a new table; few rows may lack one by chance."""
+    for name, missing in zip(names, n_missing.tolist(), strict=True):
+        if missing == n_rows >= _FEWEST_EMPTY:
+            warn_user(
+                f"Column {name!r} has no value in any of these rows, and counts as missing in all of them."
             )
 
 

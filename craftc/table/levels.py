@@ -478,8 +478,10 @@ class LevelEncoding:
                 out[name] = np.flatnonzero((cells < own.ends[0]) | (cells > own.ends[1]))
         return {name: rows for name, rows in out.items() if len(rows)}
 
-    def warn_of_other_ranges(self, table: MixedTable) -> None:
-        """Warn of the columns with most numbers outside the range of the fit: another unit, most likely."""
+    def warn_of_other_ranges(self, table: MixedTable, *, learned: bool = False) -> None:
+        """Warn of the columns with most numbers outside the range of the fit: another unit, most likely.
+        `learned`: their ranges are learned anew, where later dates are no surprise.
+        """
         places = dict(zip(table.schema.numeric_names, range(len(self.numbers)), strict=True))
         dates = [table.schema.columns[j] for j in table.schema.dates]
         for name, rows in self.outside(table).items():
@@ -488,12 +490,15 @@ class LevelEncoding:
                 continue
             low, high = self.numbers[places[name]].ends
             what, check, ends = "numbers", "unit", f"{low:g} to {high:g}"
+            if name in dates and learned:
+                continue
             if name in dates:
                 first, last = np.array([low, high]).astype(np.int64).astype("datetime64[D]")
                 what, check, ends = "dates", "form", f"{first} to {last}"
+            effect = "" if learned else ", and count as the nearest ones in it"
             warn_user(
-                f"Column {name!r}: most {what} of these rows lie outside the range of the fit ({ends}), and "
-                f"count as the nearest ones in it; check their {check}."
+                f"Column {name!r}: most {what} of these rows lie outside the range of the fit "
+                f"({ends}){effect}; check their {check}."
             )
 
     def with_scores_of(self, encoded: MixedTable) -> MixedTable:

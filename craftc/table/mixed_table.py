@@ -24,7 +24,7 @@ from craftc.table.declared import (
 )
 from craftc.table.frames import ColumnSource, check_names, count_missing, open_source
 from craftc.table.kinds import ColumnKind
-from craftc.table.level_column import MISSING_LEVEL, Level, LevelColumn
+from craftc.table.level_column import MISSING_LEVEL, Level, LevelColumn, warn_of_empty
 from craftc.table.out_of_core import read_blocks
 from craftc.table.reading import Reading, reading_of
 
@@ -207,7 +207,7 @@ class Schema:
         order = self._match(source, estimator_name)
         numeric = source.numbers(order[self.numeric_index], self.dtype)
         columns = [source.column(j) for j in order[self.categorical_index]]
-        self._count_missing(numeric, columns)
+        warn_of_empty(self.columns, self._count_missing(numeric, columns), source.n_rows)
         return self._table(numeric, columns, unknown)
 
     def _match(self, source: ColumnSource, estimator_name: str) -> Array:
@@ -234,7 +234,7 @@ class Schema:
         self.check_missing(n_missing)
         return n_missing
 
-    def check_missing(self, n_missing: Array, n_rows: int | None = None) -> None:
+    def check_missing(self, n_missing: Array, n_rows: int | None = None, remedy: str = "drop it") -> None:
         """Raise ValueError on missing values if `missing="error"`, and on columns without any value, given
         the number of missing values.
 
@@ -243,6 +243,8 @@ class Schema:
         n_missing : ndarray (n_columns,)
         n_rows : int, optional
             Rows of the table; None: columns without values are accepted.
+        remedy : str
+            What the error about such a column proposes.
         """
         if self.missing == "error" and n_missing.any():
             j = int((n_missing > 0).argmax())
@@ -253,7 +255,7 @@ class Schema:
         empty = np.flatnonzero(n_missing == n_rows) if n_rows is not None else np.empty(0, np.intp)
         if len(empty):
             raise ValueError(
-                f"Column {self.columns[empty[0]]!r} has no value in any of its {n_rows} row(s); drop it."
+                f"Column {self.columns[empty[0]]!r} has no value in any of its {n_rows} row(s); {remedy}."
             )
 
     def _table(self, numeric: Array, columns: list[LevelColumn], unknown: str) -> MixedTable:

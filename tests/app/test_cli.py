@@ -588,7 +588,8 @@ def test_predict_spellings(run, model, tmp_path):
     code, _, err = run("predict", model, tmp_path / "t.csv")
     assert code == 0
     assert "'thal': levels that did not occur in fit are treated as missing: '8'" in err
-    assert "'sex'" not in err
+    assert "'sex': " not in err
+    assert err.count("'sex' has no value in any of these rows") == 1
 
 
 def test_predict_strange(run, strange, tmp_path):

@@ -293,3 +293,63 @@ def test_rows_of_another_unit_are_a_note_of_predict_and_a_warning_of_partial_fit
         model.partial_fit(table.assign(x=100.0 * table.x))
     with pytest.warns(UserWarning, match="Column 'x': most numbers"):
         model.refit(pd.concat([table, *[table.assign(x=100.0 * table.x)] * 2]), keep="clusters")
+
+
+@pytest.mark.parametrize("name", ["x", "c"])
+def test_a_column_without_values_is_a_note_of_predict_and_an_error_of_refit_with_a_way_on(
+    tmp_path, capsys, name
+):
+    table = pd.DataFrame({"x": OTHER, "y": OTHER[::-1], "c": np.where(GROUP, "a", "b")})
+    first, empty, out = tmp_path / "first.csv", tmp_path / "empty.csv", tmp_path / "out"
+    table.to_csv(first, index=False)
+    table.assign(**{name: None}).to_csv(empty, index=False)
+    assert main(["cluster", str(first), "--quiet", "--out", str(out)]) == 0
+    assert main(["predict", str(out), str(first), "--out", str(tmp_path / "p.csv")]) == 0
+    assert "has no value" not in capsys.readouterr().err
+    assert main(["predict", str(out), str(empty), "--out", str(tmp_path / "p.csv")]) == 0
+    note = f"craftc: note: Column '{name}' has no value in any of these rows, and counts as missing in all"
+    assert capsys.readouterr().err.count(note) == 1
+    assert main(["refit", str(out), str(empty)]) == 2
+    problem = capsys.readouterr().err
+    assert f"Column '{name}' has no value in any of its {N} row(s); --keep-clusters counts" in problem
+    assert "drop it" not in problem
+    assert main(["refit", str(out), str(empty), "--keep-clusters"]) == 0
+    assert note in capsys.readouterr().err
+
+
+def test_few_rows_without_a_value_are_no_surprise():
+    model = craftc.CRAFT(random_state=0).fit(pd.DataFrame({"x": OTHER, "c": np.where(GROUP, "a", "b")}))
+    rows = pd.DataFrame({"x": [np.nan] * 5, "c": ["a"] * 5})
+    model.predict(rows[:4])
+    with pytest.warns(UserWarning, match="Column 'x' has no value in any of these rows"):
+        model.predict(rows)
+
+
+def test_the_sheet_of_the_fit_is_noted_where_a_workbook_has_others(tmp_path, capsys):
+    book, alone, out = tmp_path / "book.xlsx", tmp_path / "alone.xlsx", tmp_path / "out"
+    table = pd.DataFrame({"x": OTHER, "c": np.where(GROUP, "a", "b")})
+    with pd.ExcelWriter(book) as writer:
+        for month in ("Jan", "Feb"):
+            table.to_excel(writer, sheet_name=month, index=False)
+    table.to_excel(alone, sheet_name="Jan", index=False)
+    assert main(["cluster", str(book), "--sheet", "Jan", "--quiet", "--out", str(out)]) == 0
+    found = {}
+    for name, options in (("fit", [book]), ("other", [book, "--sheet", "Feb"]), ("alone", [alone])):
+        capsys.readouterr()
+        assert main(["predict", str(out), *map(str, options), "--out", str(tmp_path / "p.csv")]) == 0
+        found[name] = capsys.readouterr().err
+    assert "The file has 2 sheets; that of the fit, 'Jan', was read; --sheet '...' names" in found["fit"]
+    assert not found["other"]
+    assert not found["alone"]
+
+
+def test_numbers_in_another_unit_are_warned_of_by_refit_and_later_dates_are_not():
+    day = pd.Series(pd.to_datetime(days("%Y-%m-%d")))
+    table = pd.DataFrame({"d": day, "x": OTHER + 20.0, "c": np.where(GROUP, "a", "b")})
+    model = craftc.CRAFT(random_state=0).fit(craftc.read_table(table))
+    model.refit(table.assign(d=day + pd.Timedelta(days=360)))
+    cents = table.assign(x=100.0 * table["x"])
+    with pytest.warns(
+        UserWarning, match=r"Column 'x': most numbers .* \([\d.]+ to [\d.]+\); check their unit"
+    ):
+        model.refit(cents)

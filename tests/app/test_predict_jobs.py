@@ -286,7 +286,8 @@ def test_what_drift_counts():
     assert one.columns[0].column in ("shop", "spent")
     assert one.shares_nats > 0.3
     assert one.drift == max(one.shares_nats, one.score_nats, one.columns[0].nats)
-    lost = drift(frame.assign(shop=None))
+    with pytest.warns(UserWarning, match="'shop' has no value in any of these rows"):
+        lost = drift(frame.assign(shop=None))
     assert lost.cause == "the distribution of column 'shop'"
     assert (lost.columns[0].missing, lost.columns[0].missing_of_fit) == (1.0, 0.0)
 

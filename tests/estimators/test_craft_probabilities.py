@@ -78,6 +78,7 @@ def test_densities_of_numbers_integrate_to_one():
     assert np.exp(model.score_samples(rows)).sum() * STEP == pytest.approx(1.0, abs=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:Column .* has no value in any of these rows")
 def test_a_missing_cell_is_integrated_out():
     frame, _ = groups()
     frame.loc[::9, "x"] = np.nan

@@ -259,6 +259,7 @@ def test_jaccard_by_hand():
     np.testing.assert_array_equal(found, [2 / 3, 2 / 3, np.nan])
 
 
+@pytest.mark.filterwarnings("ignore:Column .* has no value in any of these rows")
 def test_compare_two_quarters(fitted, people):
     same = craftc.compare(fitted, people)
     assert same.cluster_drift == pytest.approx(0.0, abs=1e-12)

@@ -166,6 +166,7 @@ def test_a_missing_cell_costs_nothing():
     assert len(np.unique(model.labels_[2:])) == 1
 
 
+@pytest.mark.filterwarnings("ignore:Column .* has no value in any of these rows")
 def test_levels_that_fit_has_not_seen():
     model = KPrototypes(3, random_state=0).fit(FRAME)
     new = FRAME.assign(town="Genf")
