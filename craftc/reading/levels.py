@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,8 @@ from craftc._common.typing import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_ANSWERS, _FEWEST_ITEMS = 5, 5  # of a scale; columns that have all of these answers
 
 
 def text_levels(codes: NDArray[np.intp], texts: list[str]) -> pd.Categorical:
@@ -31,3 +34,23 @@ def number_levels(values: Floats) -> pd.Categorical:
     levels = [as_text(value) for value in distinct]
     cells: pd.Categorical = need_pandas().Categorical.from_codes(codes, categories=levels)
     return cells
+
+
+def items_of_scales(columns: Mapping[str, pd.Series]) -> dict[tuple[int, int], dict[str, pd.Series]]:
+    """The numbers of the items of questionnaires among columns of codes, by the ends of their scale: at least
+    five columns with the same five consecutive numbers, and columns with all but one of these. The order of
+    other codes is not known.
+    """
+    values = {name: np.array(column.cat.categories, np.float64) for name, column in columns.items()}
+    whole = [(int(own.min()), int(own.max())) for own in values.values() if len(own) == _ANSWERS]
+    out: dict[tuple[int, int], dict[str, pd.Series]] = {}
+    for low, high in dict.fromkeys(whole):
+        if high - low != _ANSWERS - 1 or whole.count((low, high)) < _FEWEST_ITEMS:
+            continue
+        out[low, high] = {
+            name: columns[name].astype(object).map(float, na_action="ignore").astype(np.float64)
+            for name, own in values.items()
+            if len(own) >= _ANSWERS - 1 and low <= own.min() and own.max() <= high
+        }
+        values = {name: own for name, own in values.items() if name not in out[low, high]}
+    return out

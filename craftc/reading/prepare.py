@@ -27,13 +27,15 @@ from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError
 from craftc.reading.joined import find_joined
 from craftc.reading.labelled import own_labels
-from craftc.reading.levels import number_levels, text_levels
+from craftc.reading.levels import items_of_scales, number_levels, text_levels
 from craftc.reading.remarks import (
     about_answers,
     about_codes,
     about_levels,
+    about_na_levels,
     about_parts,
     about_period,
+    about_scale,
     bad_cells,
     different_units,
     far_cells,
@@ -113,6 +115,11 @@ class _Reader:
 
     def finished(self) -> PreparedTable:
         """The usable columns; those with one value in every row are among them where nothing else is left."""
+        own = {name: self._columns[name] for name in self._codes if name not in self._roles.asked}
+        for ends, items in items_of_scales(own).items():
+            self._columns |= items
+            self._codes = [name for name in self._codes if name not in items]
+            self._notes.append(about_scale([*items], *ends))
         if not self._drop:
             self._unusable = {}
         elif len(self._unusable) == len(self._columns):
@@ -131,11 +138,7 @@ class _Reader:
                 "such columns."
             )
         if self._na_levels:
-            cells = sorted({cell for cells in self._na_levels.values() for cell in cells})
-            self._notes.append(
-                f"{listed(self._na_levels)}: in text columns the cells {listed(cells)} are levels, not "
-                f"missing values; na_values=[{listed(cells)}] makes them missing."
-            )
+            self._notes.append(about_na_levels(self._na_levels))
         if boxes := [name for name in self._boxes if name in used]:
             self._notes.append(
                 f"Blank cells next to a single value are 'no' (in {listed(boxes)}); blanks='missing' leaves "
@@ -162,12 +165,9 @@ class _Reader:
 
     def _said(self) -> dict[str, object]:
         """What the caller says about the form of the file and its cells."""
-        said = self._raw.form.said()
-        if self._roles.decimal != "infer":
-            said["decimal"] = self._roles.decimal
-        if self._na_values:
-            said["na_values"] = self._na_values
-        return said
+        decimal = self._roles.decimal if self._roles.decimal != "infer" else ""
+        cells = {"decimal": decimal, "na_values": self._na_values}
+        return self._raw.form.said() | {name: value for name, value in cells.items() if value}
 
     def _put(self, name: str, column: ArrayLike | pd.Series | pd.Categorical, reason: str = "") -> None:
         """Use a column, unless there is a reason against it, it has no value, or one value in every row."""

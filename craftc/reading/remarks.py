@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,6 +148,23 @@ def about_codes(name: str, distinct: Floats, n_rows: int) -> list[str]:
     if len(distinct) == n_rows >= _NOTED:
         return [f"{column} has a different whole number in every row; leave it out if it is an id."]
     return []
+
+
+def about_scale(items: Sequence[str], low: int, high: int) -> str:
+    """A note about the items of a questionnaire, which have one scale."""
+    return (
+        f"{listed(items)} hold answers on a scale from {low} to {high} and are used as numbers; "
+        f"kinds={{{quoted(items[0])}: 'category'}} makes one a category."
+    )
+
+
+def about_na_levels(na_levels: Mapping[str, Collection[str]]) -> str:
+    """A note about levels of text columns that stand for missing values in others."""
+    cells = sorted({cell for cells in na_levels.values() for cell in cells})
+    return (
+        f"{listed(na_levels)}: in text columns the cells {listed(cells)} are levels, not missing values; "
+        f"na_values=[{listed(cells)}] makes them missing."
+    )
 
 
 def far_cells(name: str, what: str, found: Iterable[tuple[str, int]]) -> list[str]:

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import craftc
+from craftc import CRAFT
 from craftc.reading.cells import as_number
 from tests.common import ROOT
 
@@ -352,6 +353,43 @@ def test_codes(read):
     assert table["size"].dtype == np.float64
     assert table["card"].nunique() == 7
     assert "'zip' holds codes with leading zeros and is categorical." in notes
+
+
+def items(rng, n_full, n_rows=60, low=1):
+    """Answers from low to low + 4: columns in which all occur, and one in which the first does not."""
+    cells = {f"q{j}": rng.permutation(np.arange(n_rows) % 5) + low for j in range(n_full)}
+    return pd.DataFrame(cells | {"hard": rng.permutation(np.arange(n_rows) % 4) + low + 1})
+
+
+def test_items_of_a_scale_are_numbers():
+    """Five columns with the same five answers and more; four of them are codes."""
+    rng = np.random.default_rng(0)
+    table = items(rng, 5).assign(marital=rng.integers(1, 4, 60), weight=rng.normal(70, 9, 60))
+    table.loc[3, "q1"] = np.nan
+    read = craftc.read_table(table)
+    assert [read[name].dtype for name in (*(f"q{j}" for j in range(5)), "hard")] == [np.float64] * 6
+    pd.testing.assert_series_equal(read["q1"], table["q1"])
+    assert isinstance(read["marital"].dtype, pd.CategoricalDtype)
+    (note,) = [note for note in read.attrs["notes"] if "scale" in note]
+    assert "hold answers on a scale from 1 to 5 and are used as numbers" in note
+    asked = CRAFT(random_state=0, n_init=1, kinds={"q2": "category"}).fit(read)
+    assert "q2" not in asked.schema_.numeric_names
+    assert isinstance(craftc.read_table(items(rng, 4))["q0"].dtype, pd.CategoricalDtype)
+    apart = items(rng, 4).join(items(rng, 4, low=0).add_prefix("z"))  # two scales of four columns
+    assert all(isinstance(craftc.read_table(apart)[name].dtype, pd.CategoricalDtype) for name in apart)
+
+
+def test_items_of_a_scale_are_read_as_in_the_fit():
+    """Few rows, in which the answers do not all occur, and the sum of the items."""
+    table = items(np.random.default_rng(1), 6, 200)
+    table["total"] = table.sum(axis=1)
+    read = craftc.read_table(table)
+    assert "total" not in read
+    assert any("total" in note for note in read.attrs["notes"]) or "total" in read.attrs["unusable"]
+    model = CRAFT(random_state=0).fit(read)
+    few = craftc.read_table(table.head(3).drop(columns="total"), like=model)
+    assert all(few[name].dtype == np.float64 for name in few)
+    np.testing.assert_array_equal(model.predict(few), model.labels_[:3])
 
 
 def test_ids_and_columns_without_information(read):
