@@ -113,7 +113,7 @@ ODD = {
     ),
     "units": (with_column("way", lambda i: f"{1 + i % 40} km"), "'way' was read as numbers: 'km' removed."),
     "parentheses": (
-        with_column("net", lambda i: f"({3 + i % 40}.20)"),
+        with_column("net", lambda i: f"({3 + i % 40}.20)" if i % 3 else "7.20"),
         "numbers in parentheses are negative",
     ),
     "bounds": (
