@@ -275,6 +275,7 @@ def test_contributions_sum_to_the_margin(model_and_rows):
     assert (parts[names].to_numpy()[missing] == 0.0).all()
 
 
+@pytest.mark.filterwarnings("ignore:Column .* has no value in any of these rows")
 def test_contributions_are_conditional():
     """The first column of a block counts as in its marginal, but for the variance inside its levels, which
     counts given all other columns of the row.
