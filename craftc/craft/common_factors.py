@@ -32,7 +32,7 @@ _MANY_COLUMNS = 32  # above which BLAS could share a matrix among threads, so th
 class CommonFactors(NamedTuple):
     """Covariances of g groups of rows with common factors."""
 
-    matrix: Floats  # (g, m, m)
+    matrix: Floats  # (g, m, m); S without factors
     uniqueness: Floats  # (g, m) Psi, shares of the variances
     r: NDArray[np.intp]  # (g,) numbers of factors; 0: none shortens the description
 
@@ -89,7 +89,7 @@ def common_factors(S: Floats, weight: Floats, h: float, n_steps: int = STEPS) ->
         common = loadings @ loadings.swapaxes(1, 2)
     every = np.arange(m)
     common[:, every, every] += uniqueness
-    found = CommonFactors(np.tile(np.eye(m), (g, 1, 1)), np.ones((g, m)), np.zeros(g, np.intp))
+    found = CommonFactors(S.copy(), np.ones((g, m)), np.zeros(g, np.intp))
     found.matrix[some] = common * deviation[some, :, None] * deviation[some, None]
     found.uniqueness[some], found.r[some] = uniqueness, used.sum(axis=1)
     return found

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from craftc._common.messages import as_text, need_pandas
 from craftc._common.typing import Floats
+from craftc.reading.cells import MAX_INTEGER_CODES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_ANSWERS, _FEWEST_ITEMS = 5, 5  # of a scale; columns that have all of these answers
+_FEWEST_ITEMS = 5  # columns of a scale that have all of its answers
 
 
 def text_levels(codes: NDArray[np.intp], texts: list[str]) -> pd.Categorical:
@@ -42,15 +43,15 @@ def items_of_scales(columns: Mapping[str, pd.Series]) -> dict[tuple[int, int], d
     other codes is not known.
     """
     values = {name: np.array(column.cat.categories, np.float64) for name, column in columns.items()}
-    whole = [(int(own.min()), int(own.max())) for own in values.values() if len(own) == _ANSWERS]
+    whole = [(int(own.min()), int(own.max())) for own in values.values() if len(own) == MAX_INTEGER_CODES]
     out: dict[tuple[int, int], dict[str, pd.Series]] = {}
     for low, high in dict.fromkeys(whole):
-        if high - low != _ANSWERS - 1 or whole.count((low, high)) < _FEWEST_ITEMS:
+        if high - low != MAX_INTEGER_CODES - 1 or whole.count((low, high)) < _FEWEST_ITEMS:
             continue
         out[low, high] = {
             name: columns[name].astype(object).map(float, na_action="ignore").astype(np.float64)
             for name, own in values.items()
-            if len(own) >= _ANSWERS - 1 and low <= own.min() and own.max() <= high
+            if len(own) >= MAX_INTEGER_CODES - 1 and low <= own.min() and own.max() <= high
         }
         values = {name: own for name, own in values.items() if name not in out[low, high]}
     return out

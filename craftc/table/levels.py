@@ -42,6 +42,7 @@ FEWEST_SCORES = 4  # levels of a column that a covariance may hold
 WINDOW_SHARE = 1 / 16  # of the cells, in the window that gives the density of a level
 WINDOW_STEPS = 40  # of the bisection for its width
 _FEWEST_OUTSIDE = 5  # numbers outside the range of a column that are no chance
+_LOOKED_AT = 1 << 12  # rows, evenly spread, that show the unit of a column
 
 
 class Axis(NamedTuple):
@@ -482,6 +483,7 @@ class LevelEncoding:
         """Warn of the columns with most numbers outside the range of the fit: another unit, most likely.
         `learned`: their ranges are learned anew, where later dates are no surprise.
         """
+        table = table.take(slice(None, None, max(1, len(table) // _LOOKED_AT)))
         places = dict(zip(table.schema.numeric_names, range(len(self.numbers)), strict=True))
         dates = [table.schema.columns[j] for j in table.schema.dates]
         for name, rows in self.outside(table).items():

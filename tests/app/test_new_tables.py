@@ -325,6 +325,19 @@ def test_few_rows_without_a_value_are_no_surprise():
         model.predict(rows)
 
 
+def test_many_rows_show_the_unit_of_a_column_by_some_of_them():
+    model = craftc.CRAFT(random_state=0).fit(pd.DataFrame({"x": OTHER + 20.0, "y": OTHER[::-1]}))
+    cells = np.resize(OTHER + 20.0, 20_000)
+    for share in (0.4, 0.6):  # of the last rows
+        other = np.where(np.arange(20_000) >= (1.0 - share) * 20_000, 100.0 * cells, cells)
+        rows = pd.DataFrame({"x": other, "y": np.resize(OTHER, 20_000)})
+        if share < 0.5:
+            model.predict(rows)  # a warning is an error
+            continue
+        with pytest.warns(UserWarning, match="Column 'x': most numbers of these rows lie outside"):
+            model.predict(rows)
+
+
 def test_the_sheet_of_the_fit_is_noted_where_a_workbook_has_others(tmp_path, capsys):
     book, alone, out = tmp_path / "book.xlsx", tmp_path / "alone.xlsx", tmp_path / "out"
     table = pd.DataFrame({"x": OTHER, "c": np.where(GROUP, "a", "b")})
