@@ -192,7 +192,7 @@ def best_form(t, starts, from_kmeans, target=None, covariances="auto"):
         def begin(labels, mask, search=search):
             return search.state(labels, None if mask is None else (mask, None))
 
-        begun = [search.passes(begin(labels, None), fewest) for labels in from_kmeans]
+        begun = [begin(labels, None) for labels in from_kmeans]
         begun = sorted(begun, key=lambda now: now.J)[:1]
         begun += [begin(*start) for start in starts]
         begun += [begin(end.labels, None) for _, _, end in found]

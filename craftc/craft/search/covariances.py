@@ -489,7 +489,7 @@ def best_form(
     forms = {"full": [False], "tied": [True]}.get(spec.covariance, [True, False])
     for tied in forms if len(columns) <= MOST_OWN_COLUMNS else [True]:
         search = CovarianceSearch(replace(config, spec=replace(spec, tied=tied)), columns, prior)
-        begun = [search.passes(search.begin(labels, None), fewest) for labels in seeds]
+        begun = [search.begin(labels, None) for labels in seeds]
         begun = sorted(begun, key=attrgetter("objective"))[:1]
         begun += [search.begin(labels, mask) for labels, mask in at_starts]
         begun += [search.begin(other.labels_of(end), None) for _, other, end in found]
