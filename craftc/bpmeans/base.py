@@ -22,7 +22,7 @@ from craftc._common.estimator import (
     warn_of_exact_choice,
 )
 from craftc._common.labels import chunks
-from craftc._common.messages import array_of
+from craftc._common.messages import array_of, warn_user
 from craftc._common.random import seed_of
 from craftc._common.ranges import warn_of_unscaled_columns
 from craftc._common.threads import effective_n_threads, threads_for
@@ -35,6 +35,7 @@ from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.table.estimator_input import DenseInput
 from craftc.table.numbers import read_numbers
 
+_FAR = 1e-12  # of the sum of squares around the mean to that around 0, where sums lose the spread
 _ROUNDING = 1e-24  # of a sum of squares of residuals that are rounding errors, to that of the table
 
 # features up to which all combinations of a row are compared
@@ -106,6 +107,12 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         given = self._given_memberships(len(table))
         data = FeatureData(table, effective_n_threads(self.n_threads), column_names(self))
         warn_of_unscaled_columns(self, table)
+        if 0.0 < data.points.scatter < _FAR * data.scatter:
+            warn_user(
+                f"The columns lie {math.sqrt(data.scatter / data.points.scatter):.2g} times their spread "
+                f"away from 0, too far for the precision of sums: {type(self).__name__} may find no feature "
+                "but this offset. Subtract it, for example the mean of every column."
+            )
         self._search(data, given)
         return self
 

@@ -182,6 +182,11 @@ class KFeatures(FeatureModel):
         self.objective_ += self.n_features_ * float(self.feature_penalty or 0.0)
         if given is None and K is None and self.feature_penalty is None:
             self._warn_of_exact_choice(data, "n_features or feature_penalty")
+        if self.n_features_ < (self.n_features or 0):
+            warn_user(
+                f"KFeatures found {self.n_features_} feature(s), fewer than n_features={self.n_features}: "
+                "they leave no residuals but rounding errors, or a feature lost all its rows."
+            )
 
 
 class BPMeans(FeatureModel):

@@ -22,7 +22,7 @@ from craftc._common.cluster_moments import (
 )
 from craftc._common.estimator import all_or_nothing, column_names, warn_of_exact_choice
 from craftc._common.labels import canonical
-from craftc._common.messages import need_pandas
+from craftc._common.messages import need_pandas, warn_user
 from craftc._common.own_names import remember_input
 from craftc._common.products import nearest_rows
 from craftc._common.ranges import column_ranges, warn_of_unscaled_columns
@@ -110,7 +110,8 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         g. A number: one fit. A decreasing array: a path. None: a path that starts at a penalty that fuses all
         rows the weights connect, and ends when the choice of the clustering needs no smaller penalties.
     n_clusters : int, optional
-        The point of the path with the most clusters, but at most this number, is chosen. None: the point with
+        The point of the path with the most clusters, but at most this number, is chosen; a warning says where
+        it has another number. None: the point with
         the smallest description length (BIC of a spherical Gaussian classification likelihood with equal
         variances, in as many dimensions as the scatter has), with at most one cluster per five rows.
     weights : {"gaussian-knn"}, array or sparse array (n, n), or callable, default="gaussian-knn"
@@ -249,6 +250,8 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         first = np.unique(point.labels[nodes.row], return_index=True)[1]
         self.cluster_centers_ = optima[chosen].columns()[first] + mean
         self._moments = ClusterMoments.of(nodes.rows, point.labels[nodes.row], self.n_clusters_, nodes.weight)
+        if self.n_clusters is not None and self.n_clusters_ != self.n_clusters:
+            self._warn_of_other_number(int(self.n_clusters))
         automatic = self.n_clusters is None and self.fusion_penalty is None
         if automatic and 1 < self.n_clusters_ == len(nodes.rows):
             warn_of_exact_choice(
@@ -293,8 +296,9 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         """The point to choose; `parts`: clusters of the nodes at every point."""
         counts = [point.n_clusters for point in self._points]
         if self.n_clusters is not None:
-            allowed = [count if count <= self.n_clusters else 0 for count in counts]
-            return len(allowed) - 1 - int(np.argmax(allowed[::-1]))  # among ties, the smallest penalty
+            # the most clusters that are allowed, else the fewest; among ties, the smallest penalty
+            ranks = [count if count <= self.n_clusters else -count for count in counts]
+            return len(ranks) - 1 - int(np.argmax(ranks[::-1]))
         scatter = float((weight[:, None] * spread**2).sum())
         most = max(1, int(weight.sum() / ROWS_PER_CLUSTER))
 
@@ -310,6 +314,25 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
             return effective_dimensions(spread - _means(spread, labels, weight)[labels], weight)
 
         return consistent_choice(choose, dimensions_of, effective_dimensions(spread, weight))
+
+    def _warn_of_other_number(self, wanted: int) -> None:
+        """Warn that no point of the path has the number of clusters that was asked for."""
+        more = [point.n_clusters for point in self._points if point.n_clusters > wanted]
+        found = f"{type(self).__name__} found {self.n_clusters_} cluster(s), "
+        if self.n_clusters_ > wanted:
+            remedy = (
+                "the weights leave that many groups without an edge between them; pass other weights"
+                if self.fusion_penalty is None
+                else "larger values of fusion_penalty fuse more, as far as edges connect the rows"
+            )
+            warn_user(f"{found}more than n_clusters={wanted}, the fewest of its path: {remedy}.")
+        elif more:
+            warn_user(
+                f"{found}fewer than n_clusters={wanted}: its path goes on with {min(more)} clusters at once. "
+                "path_ lists what it has."
+            )
+        else:
+            warn_user(f"{found}fewer than n_clusters={wanted}, the most of its path; path_ lists the others.")
 
     @property
     def path_(self) -> DataFrame:

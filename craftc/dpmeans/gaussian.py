@@ -20,7 +20,7 @@ from scipy.linalg import cho_factor, solve_triangular
 from craftc._common.convergence import State, iterate_until_converged
 from craftc._common.estimator import FitResult
 from craftc._common.labels import compact
-from craftc._common.messages import numbers_of
+from craftc._common.messages import numbers_of, shown
 from craftc._common.typing import Floats, Labels
 
 _FARTHEST = 1e150  # standard deviations from the mean; squares of more overflow
@@ -349,7 +349,7 @@ def known_shape(covariance: NDArray[np.float64], D: int) -> tuple[Floats, Floats
     ):
         raise ValueError(
             f"covariance must be finite and symmetric, of shape ({D}, {D}) or (K, {D}, {D}), got "
-            f"{covariance!r}."
+            f"{shown(covariance)} of shape {covariance.shape}."
         )
     try:
         factor: Floats = np.linalg.cholesky(covariance).astype(np.float64, copy=False)

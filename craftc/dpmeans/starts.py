@@ -78,6 +78,11 @@ class Starts(Generic[S, L]):
     def searched(self) -> tuple[float, SphericalFit[L]]:
         """lambda^2 as the price of a cluster, and the partition of the search after sweeps over all rows."""
         model, rows = self.model, self.rows
+        if (model.n_clusters or 0) > self.cap:
+            raise ValueError(
+                f"n_clusters={model.n_clusters!r} is more than max_clusters={model.max_clusters!r}; leave "
+                "one out, or lower n_clusters."
+            )
         whole = model.mode == "lowest"
         penalty, centers = searched_centers(
             rows, model.cluster_penalty, model.n_clusters, self.cap, self.seed, whole
@@ -132,7 +137,14 @@ class Starts(Generic[S, L]):
         chosen = self.is_search and model.n_clusters is None and isinstance(model.cluster_penalty, str)
         if K > 1 and spherical and chosen and inertia == 0.0:
             warn_of_exact_choice(model, f"{K} clusters of equal rows", "n_clusters, or use CRAFT")
-        if penalty > 0 and max(_MANY, n / 10) < K:
+        if penalty == 0 or max(_MANY, n / 10) >= K or (self.is_search and model.n_clusters is not None):
+            return
+        if chosen:
+            warn_user(
+                f"DPMeans chose {K} clusters for {n} rows: their description is the shortest, but has "
+                f"{n / K:.3g} rows for each. Give max_clusters or n_clusters for a coarser answer."
+            )
+        else:
             warn_user(
                 f"DPMeans opened {K} clusters for {n} rows: lambda^2 = {penalty:.4g} is not larger than "
                 "typical squared distances within clusters. Try a larger cluster_penalty, or n_clusters or "

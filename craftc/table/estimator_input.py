@@ -9,7 +9,7 @@ import numpy as np
 from craftc._common.estimator import FittedColumns
 from craftc._common.own_names import remember_input
 from craftc._common.typing import Array, FileInput
-from craftc.table.numbers import read_numbers
+from craftc.table.numbers import check_finite, read_numbers
 from craftc.table.out_of_core import is_out_of_core, read_blocks
 
 #: Fitted arrays that kernels read, by column, and the attribute that is their number of rows.
@@ -59,9 +59,14 @@ class DenseInput:
         known = None if reset else getattr(self, "feature_names_in_", None)
         read = read_blocks(X, None, None, None if known is None else known.tolist(), None)
         names = np.array(read.plan.names, dtype=object)
+        finite = checks.pop("finite", True)
         # the columns of the block have been chosen by name
-        rows = read_numbers(self, read.numeric, reset=reset if known is None else None, **checks)
+        rows = read_numbers(
+            self, read.numeric, reset=reset if known is None else None, finite=False, **checks
+        )
         if reset:
             self.feature_names_in_ = names
             remember_input(self, None)
+        if finite:
+            check_finite(rows, self, checks.get("allow_nan", False))
         return rows

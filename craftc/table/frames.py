@@ -43,11 +43,11 @@ from craftc.table.kinds import (
     kind_of_series,
 )
 from craftc.table.level_column import (
-    INFINITE,
     NOT_LEVELS,
     LevelColumn,
     common_order,
     dictionary_codes,
+    infinite_cell,
 )
 
 if TYPE_CHECKING:
@@ -521,7 +521,7 @@ def count_missing(block: Array, names: Sequence[str], step: int = 1 << 16) -> Ar
             continue
         infinite = np.isinf(rows).any(axis=0)
         if infinite.any():
-            raise ValueError(INFINITE.format(names[int(infinite.argmax())], repr(block.dtype)))
+            raise infinite_cell(names[int(infinite.argmax())], repr(block.dtype))
         n_missing += np.isnan(rows).sum(axis=0)
     return n_missing
 

@@ -30,10 +30,17 @@ NOT_LEVELS = (
     "Column {!r} contains objects ({}) that are neither text nor numbers; convert them to text or numbers, "
     "or drop the column."
 )
-INFINITE = (
-    "Input X contains infinity: column {!r} contains inf, -inf or a value too large for {}; replace it by a "
-    "number, or by NaN if it is unknown."
-)
+
+
+def infinite_cell(column: str, kind: str, or_missing: bool = True) -> ValueError:
+    """The error for a number of a column that is no `kind`, such as "a level".
+
+    `or_missing`: whether the cell may be missing instead.
+    """
+    return ValueError(
+        f"Input X contains infinity: column {column!r} contains inf, -inf or a value too large for {kind}; "
+        f"replace it by a number{', or by NaN if it is unknown' if or_missing else ''}."
+    )
 
 
 class LevelColumn:
@@ -88,7 +95,7 @@ class LevelColumn:
         """
         levels = self.present()
         if any(isinstance(level, float) and np.isinf(level) for level in levels):
-            raise ValueError(INFINITE.format(self.name, "a level"))
+            raise infinite_cell(self.name, "a level")
         scale = (order or self.scale) if ordered else ()
         if scale:
             levels = self._on_scale(scale)
@@ -134,7 +141,7 @@ class LevelColumn:
                 c = code[word]
             if c is None:
                 if isinstance(value, float) and np.isinf(value):  # as in `learn`
-                    raise ValueError(INFINITE.format(self.name, "a level"))
+                    raise infinite_cell(self.name, "a level")
                 unseen.append(value)
             else:
                 codes[i] = c

@@ -13,16 +13,17 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy.sparse import csr_array, issparse
-from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_array, validate_data
 
+from craftc._common.estimator import column_names
 from craftc._common.foreign_input import A_SERIES, columns_of_records, is_records, is_series, known_input
 from craftc._common.messages import listed, warn_user
 from craftc._common.threads import threads_for
-from craftc._common.typing import Array, Floats
+from craftc._common.typing import Array, Bits, Floats
 from craftc._kernels import moments as _kernel
 from craftc.table.frames import as_frame, open_source, warn_of_rounding
 from craftc.table.kinds import ColumnKind, is_missing
+from craftc.table.level_column import infinite_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +83,7 @@ def read_numbers(
         if reset:
             _warn_of_levels(X, type(estimator).__name__)
     if finite:
-        _check_finite(read, estimator, allow_nan)
+        check_finite(read, estimator, allow_nan, X)
     return read
 
 
@@ -91,6 +92,7 @@ def read_with_target(
 ) -> tuple[Array, Array]:
     """Rows of numbers of a fit, as `read_numbers` returns them, and their targets."""
     X = _readable(estimator, X)
+    _refuse_missing_targets(y)
     if isinstance(X, Mapping):
         rows = _read_columns(estimator, X, reset=True, allow_nan=allow_nan)
         named = vars(estimator).pop("feature_names_in_")
@@ -99,8 +101,26 @@ def read_with_target(
     else:
         rows, target = _validated(estimator, X, y, True, {**checks, "dtype": np.float64})
         _warn_of_levels(X, type(estimator).__name__)
-    _check_finite(rows, estimator, allow_nan)
+    check_finite(rows, estimator, allow_nan, X)
     return rows, target
+
+
+def _refuse_missing_targets(y: object) -> None:
+    """Raise ValueError if a target is missing."""
+    targets = np.asarray(y)
+    if targets.ndim != 1 or targets.dtype.kind not in "fO":
+        return
+    if targets.dtype.kind == "f":
+        missing = np.isnan(targets)
+    else:
+        missing = np.array(
+            [is_missing(cell) or (isinstance(cell, float) and cell != cell) for cell in targets]
+        )
+    if missing.any():
+        raise ValueError(
+            f"Input y contains NaN: {int(missing.sum())} of {len(targets)} targets are missing, the first in "
+            f"row {int(missing.argmax())} (counted from 0); drop these rows from X and y."
+        )
 
 
 def _readable(estimator: object, X: object) -> object:
@@ -137,7 +157,8 @@ def _read_columns(
     *,
     reset: bool | None,
     dtype: DTypeLike | Sequence[DTypeLike] = np.float64,
-    **checks: bool,
+    finite: bool = True,
+    allow_nan: bool = False,
 ) -> Array:
     """A dict of columns; after a fit on named columns they are found by name."""
     known = None if reset or reset is None else getattr(estimator, "feature_names_in_", None)
@@ -154,9 +175,12 @@ def _read_columns(
     source = open_source(X)
     narrow = all(source.narrow) and any(np.dtype(each) == np.float32 for each in _kept_types(dtype))
     block = source.numbers(np.arange(len(source.names)), np.dtype(np.float32 if narrow else np.float64))
-    rows = read_numbers(estimator, block, reset=None if known is not None else reset, dtype=dtype, **checks)
+    reset = None if known is not None else reset
+    rows = read_numbers(estimator, block, reset=reset, dtype=dtype, finite=False)
     if reset:
         vars(estimator)["feature_names_in_"] = np.array(source.names, dtype=object)
+    if finite:
+        check_finite(rows, estimator, allow_nan, X)
     return rows
 
 
@@ -205,21 +229,41 @@ def finite_ranges(X: Array, estimator: object, n_threads: int) -> Floats:
         X, np.empty(0, np.int64), ranges[0], ranges[1], threads_for(n_threads, 2 * X.size)
     )
     if missing or not np.isfinite(ranges).all():
-        with np.errstate(over="ignore", invalid="ignore"):
-            assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
+        check_finite(X, estimator, False)
     return ranges
 
 
-def _check_finite(X: Array | csr_array, estimator: object, allow_nan: bool) -> None:
-    """Raise ValueError unless the cells are finite; one sum shows it, unless it overflows.
+def check_finite(X: Array | csr_array, estimator: Any, allow_nan: bool, source: object = None) -> None:
+    """Raise ValueError, which names the first column, unless the cells are finite; one sum shows it, unless
+    it overflows.
 
     A product of vectors would wake the threads of BLAS, which wait for more work on the other processors for
-    milliseconds.
+    milliseconds. `source`: the input as it was passed, where its columns may be others than those of the fit.
     """
     cells = X.data if issparse(X) else X.reshape(-1)
     with np.errstate(over="ignore", invalid="ignore"):
-        if not np.isfinite(np.sum(cells)):
-            assert_all_finite(X, allow_nan=allow_nan, estimator_name=type(estimator).__name__, input_name="X")
+        if np.isfinite(np.sum(cells)):
+            return
+    missing, infinite = np.isnan(cells), np.isinf(cells)
+    refused = infinite if allow_nan or not missing.any() else missing
+    if not refused.any():
+        return
+    row, d = np.argwhere(refused.reshape(X.shape))[0] if not issparse(X) else _place(X, refused)
+    of_fit = source is None or issparse(source)
+    name = str((column_names(estimator) if of_fit else open_source(source).names)[d])
+    if refused is infinite:
+        raise infinite_cell(name, repr(X.dtype), allow_nan)
+    raise ValueError(
+        f"Input X contains NaN: {int(missing.sum())} missing cell(s), the first in column {name!r}, row "
+        f"{row} (counted from 0). {type(estimator).__name__} needs every cell: drop these rows or columns, "
+        "impute them, for example with sklearn.impute.SimpleImputer, or use CRAFT, which leaves them out."
+    )
+
+
+def _place(X: csr_array, stored: Bits) -> tuple[int, int]:
+    """Row and column of the first of some stored cells."""
+    first = int(stored.argmax())
+    return int(np.searchsorted(X.indptr, first, side="right")) - 1, int(X.indices[first])
 
 
 def _refuse_dates(X: object, estimator_name: str) -> None:

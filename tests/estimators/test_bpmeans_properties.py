@@ -19,6 +19,8 @@ from tests.common import examples
 from tests.estimators.bpmeans_cases import MODELS, assert_same_bits, every_model, model_of, square, sums
 from tests.reference import bpmeans as ref
 
+pytestmark = pytest.mark.filterwarnings("ignore:KFeatures found:UserWarning")  # tables of few or equal rows
+
 # ---- the objective ----
 
 

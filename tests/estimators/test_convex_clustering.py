@@ -281,7 +281,8 @@ def test_a_row_far_from_all_others(far):
     model = ConvexClustering(n_clusters=4).fit(X)
     assert np.isfinite(model.path_["fusion_penalty"]).all()
     assert adjusted_rand_score(truth, model.labels_) == 1.0
-    assert 4 <= ConvexClustering(n_clusters=8).fit(X).n_clusters_ <= 8
+    with pytest.warns(UserWarning, match="fewer than n_clusters=8: its path goes on with"):
+        assert ConvexClustering(n_clusters=8).fit(X).n_clusters_ == 4
 
 
 @pytest.mark.filterwarnings("ignore:Columns differ in scale")
@@ -297,6 +298,7 @@ def test_an_outlier_costs_few_steps(seed, size):
     assert (model.labels_ == np.where(np.arange(25) == 3, 1, 0)).all()
 
 
+@pytest.mark.filterwarnings("ignore:ConvexClustering found")
 @pytest.mark.parametrize("wanted", [1, 2, 3, 5, 45, 99])
 def test_so_many_clusters(wanted):
     X, _ = blobs()
@@ -310,8 +312,26 @@ def test_so_many_clusters(wanted):
     given_path = ConvexClustering([50.0, 1.0, 0.001], n_clusters=wanted, weights=near).fit(X)
     counts = given_path.path_["n_clusters"].to_numpy()
     assert given_path.n_clusters_ == (
-        counts[counts <= wanted].max() if (counts <= wanted).any() else counts[-1]
+        counts[counts <= wanted].max() if (counts <= wanted).any() else counts.min()
     )
+
+
+def test_another_number_than_the_one_asked_for():
+    X, _ = blobs()
+    with pytest.warns(
+        UserWarning, match=r"found 45 cluster\(s\), fewer than n_clusters=99, the most of its path"
+    ):
+        ConvexClustering(n_clusters=99).fit(X)
+    with pytest.warns(UserWarning, match=r"fewer than n_clusters=20: its path goes on with \d+ clusters at"):
+        model = ConvexClustering([9.0, 0.001], n_clusters=20).fit(X)
+    assert model.n_clusters_ == model.path_["n_clusters"].min()
+    with pytest.warns(
+        UserWarning, match=r"more than n_clusters=2, the fewest .* larger values of fusion_penalty"
+    ):
+        model = ConvexClustering([0.3, 0.001], n_clusters=2).fit(X)
+    assert model.n_clusters_ == model.path_["n_clusters"].min() < model.path_["n_clusters"].max()
+    with pytest.warns(UserWarning, match=r"found 45 .* more than n_clusters=2.* pass other weights"):
+        ConvexClustering(n_clusters=2, weights=np.zeros((45, 45))).fit(X)
 
 
 def test_weights_of_near_rows():

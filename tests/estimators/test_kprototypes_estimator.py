@@ -353,7 +353,7 @@ def test_initial_centroids_as_codes_or_levels():
         (codes[:2], r"init must have shape \(3, 2\)"),
         (codes + 3, "init must be codes"),
         (codes + 0.5, "init must be codes"),
-        (levels[:, ::-1], "column 'town' has no level"),
+        (levels[:, ::-1], "column 'town' has no level '"),
         ("best", "init must be one of 'Huang'"),
         (codes[0, 0], "init must have shape"),
     ):

@@ -42,6 +42,45 @@ def test_a_choice_without_residuals_in_partitions():
         DPMeans().fit(Partitions([ANSWERS[:100], ANSWERS[100:]]))
 
 
+def test_very_many_clusters():
+    rng = np.random.default_rng(0)
+    rows = np.repeat(100 * rng.normal(size=(130, 4)), 8, axis=0) + rng.normal(size=(1040, 4))
+    with pytest.warns(UserWarning, match="DPMeans chose 130 clusters for 1040 rows: .* has 8 rows for each"):
+        DPMeans(random_state=0).fit(rows)
+    with pytest.warns(
+        UserWarning, match=r"DPMeans opened \d+ clusters for 1040 rows: lambda\^2 = 0.5 is not"
+    ):
+        DPMeans(0.5).fit(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert DPMeans(n_clusters=150).fit(rows).n_clusters_ == 150
+
+
+def test_fewer_features_than_asked_for():
+    rows = np.random.default_rng(0).normal(size=(60, 4))
+    with pytest.warns(
+        UserWarning, match=r"KFeatures found 1 feature\(s\), fewer than n_features=3: they leave"
+    ):
+        KFeatures(3, random_state=0).fit(np.ones((9, 2)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KFeatures(3, random_state=0).fit(rows)
+
+
+@pytest.mark.parametrize(
+    "method", [KFeatures(random_state=0), BPMeans(random_state=0), BPMeans(9.0)], ids=str
+)
+def test_features_of_a_table_far_from_0(method):
+    rows = np.random.default_rng(0).normal(size=(60, 4)) + np.repeat([[0.0], [9.0]], 30, axis=0)
+    with pytest.warns(
+        UserWarning, match=r"The columns lie 2\.\de\+07 times their spread away from 0, too far"
+    ):
+        method.fit(rows + 1e8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        method.fit(rows + 1e5)
+
+
 def test_a_price_of_the_paper_that_is_too_low():
     rows = np.random.default_rng(0).normal(size=(40, 2)) + np.repeat([[0.0], [9.0]], 20, axis=0)
     with pytest.warns(UserWarning, match=r"PaperCRAFT opened 1\d clusters for 40 rows: the farthest-first"):
