@@ -18,7 +18,7 @@ from craftc._common.estimator import all_or_nothing, column_names
 from craftc._common.labels import canonical
 from craftc._common.messages import need_pandas, warn_user
 from craftc._common.products import row_products
-from craftc._common.ranges import column_ranges
+from craftc._common.ranges import column_ranges, warn_of_unscaled_columns
 from craftc._common.threads import effective_n_threads, one_blas_thread
 from craftc._common.typing import Array, Bits, Floats, Labels, WeightInput
 from craftc._common.validation import (
@@ -246,6 +246,8 @@ class ConvexCovariateClustering(
         self._means = present_means(cells, weight)
         rows = self._complete(cells)
         check_ranges(*column_ranges(rows), column_names(self), largest=_LARGEST, narrowest=1.0 / _LARGEST)
+        if isinstance(rows, np.ndarray):
+            warn_of_unscaled_columns(self, rows)
         check_classification_targets(target)
         classes, codes = np.unique(target, return_inverse=True)
         c = len(classes)

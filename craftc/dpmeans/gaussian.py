@@ -82,8 +82,10 @@ def model_of(covariance: str | NDArray[np.float64], penalty: float, prior: float
                 "fix K."
             )
     if not 0 < penalty < np.inf:
+        equal = ", which is lambda^2 where all rows are equal" if penalty == 0 else ""
         raise ValueError(
-            f"Full covariances need 0 < cluster_penalty < inf (Sigma = scatter / lambda^2), got {penalty}."
+            f"Full covariances need 0 < cluster_penalty < inf (Sigma = scatter / lambda^2), got {penalty}"
+            f"{equal}."
         )
     return Gaussian(penalty, prior, known is None and covariance == "full-sized", known)
 

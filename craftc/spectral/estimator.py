@@ -19,7 +19,7 @@ from craftc._common.estimator import (
     set_convergence,
     warn_not_converged,
 )
-from craftc._common.messages import need_pandas, shown
+from craftc._common.messages import need_pandas, shown, warn_user
 from craftc._common.threads import effective_n_threads, one_blas_thread
 from craftc._common.typing import Array, ColumnSelection, Floats, RandomStateInput, TableInput
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_number, check_parameters
@@ -281,6 +281,11 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
                     self.__dict__.pop(name, None)
             self.spectrum_, vectors = basis(laplacian(graph, self.laplacian, self.normalized))
         kept = slice(int(self.skip_first), int(self.skip_first) + n_components)
+        if not graph.any() and n_components < len(graph):
+            warn_user(
+                "The graph has no edges, so that the features are the first of the encoded columns: lower l1 "
+                "or l2, or pass a graph with edges."
+            )
         self._encoding, self._scores, self.graph_ = encoding, prepared.scores, graph
         self.eigenvalues_, self.components_ = self.spectrum_[kept].copy(), vectors[kept].copy()
         self.encoded_names_ = np.array(encoding.names, dtype=object)

@@ -7,16 +7,17 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from craftc import BPMeans, ConvexClustering, DPMeans, KFeatures, KPrototypes
+from craftc import BPMeans, ConvexClustering, ConvexCovariateClustering, DPMeans, KFeatures, KPrototypes
 from craftc._common.ranges import warn_of_unscaled_columns
 from craftc.datasets import load_heart
 
 RNG = np.random.default_rng(0)
-METHODS = [DPMeans(), KFeatures(2), BPMeans(), ConvexClustering(n_clusters=3)]
+METHODS = [DPMeans(), KFeatures(2), BPMeans(), ConvexClustering()]
 UNITS = pd.DataFrame(
     {
         "bill": RNG.normal(44.0, 5.0, 60),
@@ -69,6 +70,17 @@ def test_the_methods_warn(method):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Columns differ in scale")
         method.fit(UNITS)
+
+
+def test_coefficients_of_columns_of_different_units():
+    classes = (UNITS["bill"] > 44.0).map({True: "long", False: "short"})
+    method = ConvexCovariateClustering(1.0)
+    with pytest.warns(
+        UserWarning, match=r"of 'mass' is .*, that of 'depth' .* ConvexCovariateClustering comp"
+    ):
+        method.fit(UNITS, classes)
+    method.fit(StandardScaler().fit_transform(UNITS), classes)
+    method.fit(csr_array(UNITS), classes)  # counts
 
 
 def test_covariances_know_the_scale():

@@ -329,6 +329,11 @@ def test_bad_input_gets_a_sentence_and_changes_nothing(parameters, sentence):
     assert not hasattr(model, "labels_")
 
 
+def test_equal_rows_have_no_covariance():
+    with pytest.raises(ValueError, match=r"got 0\.0, which is lambda\^2 where all rows are equal"):
+        DPMeans(covariance="full").fit(np.ones((9, 2)))
+
+
 def test_a_failed_refit_keeps_the_old_result():
     X, _ = clouds(0)
     model = DPMeans(20.0, covariance="full").fit(X)

@@ -486,6 +486,7 @@ def test_the_sparse_graph_equals_the_reference(conditionals, groups):
     np.testing.assert_array_equal(model.graph_ != 0.0, found.theta != 0.0)
 
 
+@pytest.mark.filterwarnings("ignore:The graph has no edges")
 def test_no_edge_is_left_where_the_penalty_is_the_slope_at_zero():
     _, _, data, x_hat = fitted(6)
     model = reference_model(data, x_hat)

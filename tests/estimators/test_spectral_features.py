@@ -232,7 +232,8 @@ def test_columns_without_edges():
         np.testing.assert_array_equal(other.graph_, model.graph_)
         assert (other.spectrum_ > -1e-12).all()
         assert (other.spectrum_ < 1e-10).sum() >= alone.sum()
-    empty = model_of("sparse", 7, l1=50.0).fit(X)
+    with pytest.warns(UserWarning, match="The graph has no edges, so that .* lower l1 or l2"):
+        empty = model_of("sparse", 7, l1=50.0).fit(X)
     assert not empty.graph_.any()
     assert empty.edges().empty
     assert not empty.spectrum_.any()
