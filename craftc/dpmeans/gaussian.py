@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,13 @@ class ClusterShapes:
     covariances: NDArray[np.float64]
     factors: NDArray[np.float64]
     log_det: Floats
+
+
+class Split(NamedTuple):
+    """A cluster in two."""
+
+    gain: float  # what it lowers the objective
+    second: NDArray[np.intp]  # rows of the second part
 
 
 @dataclass
@@ -129,9 +136,10 @@ def vary(
         return one.objective + price * (len(one.shapes.sizes) - 1)
 
     path, n_iter = [J + price * (len(fit.shapes.sizes) - 1) for J in fit.path], fit.n_iter
+    halves: dict[bytes, Split | None] = {}  # a move changes few of the clusters
     while True:
         enough = total(fit) - 1e-9 * (1.0 + abs(total(fit)))
-        for labels in _moves(X, weight, fit, price, most, max_iter):
+        for labels in _moves(X, weight, fit, price, most, max_iter, halves):
             moved = _descended(X, weight, labels, fit.model, max_iter)
             if moved is not None and total(moved) < enough:
                 fit, path, n_iter = moved, [*path, total(moved)], n_iter + moved.n_iter
@@ -151,11 +159,17 @@ def _descended(
 
 
 def _moves(
-    X: NDArray[Any], weight: Floats | None, fit: GaussianFit, price: float, most: int, max_iter: int
+    X: NDArray[Any],
+    weight: Floats | None,
+    fit: GaussianFit,
+    price: float,
+    most: int,
+    max_iter: int,
+    halves: dict[bytes, Split | None],
 ) -> Iterator[Labels]:
     """Labels after several splits or removals, then after one, the most promising first."""
     room = most - len(fit.shapes.sizes)
-    splits = _splits(X, weight, fit, max_iter) if room > 0 else []
+    splits = _splits(X, weight, fit, max_iter, halves) if room > 0 else []
     paying = [second for gain, second in splits if gain > price][:room]
     while paying:
         yield _with_parts(fit.labels, paying)
@@ -183,41 +197,67 @@ def _with_parts(labels: Labels, parts: list[NDArray[np.intp]]) -> Labels:
 
 
 def _splits(
-    X: NDArray[Any], weight: Floats | None, fit: GaussianFit, max_iter: int
-) -> list[tuple[float, NDArray[np.intp]]]:
-    """What a split of every cluster into two lowers the objective, and the rows of the second part; the
-    largest first.
+    X: NDArray[Any],
+    weight: Floats | None,
+    fit: GaussianFit,
+    max_iter: int,
+    halves: dict[bytes, Split | None],
+) -> list[Split]:
+    """Splits of the clusters into two, the largest gain first.
+
+    `halves`: the splits of clusters that have been tried, by the bytes of their rows; updated in place.
     """
-    found = []
+    tried = dict(halves)
+    halves.clear()
     for k in range(len(fit.shapes.sizes)):
         rows = np.flatnonzero(fit.labels == k)
-        if len(rows) < 2:
-            continue
-        axis = np.linalg.eigh(fit.shapes.covariances[k])[1][:, -1]
-        side = ((X[rows] - fit.shapes.means[k]) @ axis > 0).astype(np.int32)
-        if not 0 < side.sum() < len(rows):
-            continue
-        own, share = X[rows], None if weight is None else weight[rows]
-        whole = _descended(own, share, np.zeros(len(rows), np.int32), fit.model, 1)
-        parts = _descended(own, share, side, fit.model, max_iter)
-        if whole is not None and parts is not None and 0 < (parts.labels == 1).sum() < len(rows):
-            found.append((whole.objective - parts.objective, rows[parts.labels == 1]))
-    return sorted(found, key=lambda one: -one[0])
+        key = rows.tobytes()
+        halves[key] = tried[key] if key in tried else _split(X, weight, fit, k, rows, max_iter)
+    return sorted((split for split in halves.values() if split is not None), key=lambda one: -one[0])
+
+
+def _split(
+    X: NDArray[Any],
+    weight: Floats | None,
+    fit: GaussianFit,
+    k: int,
+    rows: NDArray[np.intp],
+    max_iter: int,
+) -> Split | None:
+    """The split of cluster k, which has these rows; None where there is none."""
+    if len(rows) < 2:
+        return None
+    axis = np.linalg.eigh(fit.shapes.covariances[k])[1][:, -1]
+    side = ((X[rows] - fit.shapes.means[k]) @ axis > 0).astype(np.int32)
+    if not 0 < side.sum() < len(rows):
+        return None
+    own, share = X[rows], None if weight is None else weight[rows]
+    whole = _descended(own, share, np.zeros(len(rows), np.int32), fit.model, 1)
+    parts = _descended(own, share, side, fit.model, max_iter)
+    if whole is None or parts is None or not 0 < (parts.labels == 1).sum() < len(rows):
+        return None
+    return Split(whole.objective - parts.objective, rows[parts.labels == 1])
 
 
 def _removals(X: NDArray[Any], weight: Floats | None, fit: GaussianFit) -> list[tuple[float, int]]:
     """What the removal of every cluster lowers the objective, at the shapes of the others; largest first."""
-    K, found = len(fit.shapes.sizes), []
-    for k in range(K if K > 1 else 0):
-        rows = np.flatnonzero(fit.labels == k)
-        cost = costs(X[rows], fit.shapes, fit.model)
-        share = np.ones(len(rows)) if weight is None else weight[rows]
-        gain = float(share @ cost[:, k])
-        if not fit.model.sized and np.isfinite(fit.shapes.log_det[k]):
-            gain += fit.model.penalty * float(fit.shapes.log_det[k])
-        cost[:, k] = np.inf
-        found.append((gain - float(share @ cost.min(axis=1)), k))
-    return sorted(found, key=lambda one: -one[0])
+    K = len(fit.shapes.sizes)
+    if K == 1:
+        return []
+    gains = np.zeros(K)
+    for first in range(0, len(X), _DISTANCE_ROWS):
+        rows = slice(first, min(first + _DISTANCE_ROWS, len(X)))
+        cost, label = costs(X[rows], fit.shapes, fit.model), fit.labels[rows]
+        own = np.arange(len(label)), label
+        now = cost[own]
+        cost[own] = np.inf
+        share = np.ones(len(label)) if weight is None else weight[rows]
+        counted = share > 0
+        gains += np.bincount(label[counted], (share * (now - cost.min(axis=1)))[counted], K)
+    if not fit.model.sized:
+        alive = np.isfinite(fit.shapes.log_det)
+        gains[alive] += fit.model.penalty * fit.shapes.log_det[alive]
+    return sorted(zip(gains.tolist(), range(K), strict=True), key=lambda one: -one[0])
 
 
 def _without(X: NDArray[Any], fit: GaussianFit, clusters: list[int]) -> Labels:
@@ -276,9 +316,9 @@ def _shapes(
     for k in range(K):
         if sizes[k] == 0 and (model.sized or model.phi == 0) and model.known is None:
             continue
-        factors[k] = np.tril(_cholesky(covariances[k], k, model))
+        factors[k] = _cholesky(covariances[k], k, model)
         log_det[k] = 2.0 * np.log(np.diag(factors[k])).sum()
-    return ClusterShapes(sizes, means, covariances, factors, log_det)
+    return ClusterShapes(sizes, means, covariances, np.tril(factors), log_det)
 
 
 def _cholesky(covariance: Floats, k: int, model: Gaussian) -> Floats:
@@ -306,7 +346,8 @@ def mahalanobis(X: NDArray[Any], shapes: ClusterShapes, k: int) -> Floats:
         with np.errstate(over="ignore"):  # what is infinite is clipped
             for d, white in enumerate(step):  # forward substitution
                 white /= factor[d, d]
-                np.clip(white, -_FARTHEST, _FARTHEST, out=white)
+                np.minimum(white, _FARTHEST, out=white)
+                np.maximum(white, -_FARTHEST, out=white)
                 out[rows] += white * white
                 step[d + 1 :] -= factor[d + 1 :, d, None] * white
     return out

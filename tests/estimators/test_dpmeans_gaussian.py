@@ -16,6 +16,7 @@ from sklearn.preprocessing import scale
 
 from craftc import DPMeans
 from craftc._common.dense_data import DenseData
+from craftc.dpmeans import gaussian
 from craftc.dpmeans.seeding import k_means_labels
 from tests.reference import dpmeans as ref
 
@@ -327,6 +328,37 @@ def test_bad_input_gets_a_sentence_and_changes_nothing(parameters, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence):
         model.fit(X)
     assert not hasattr(model, "labels_")
+
+
+def test_a_cluster_is_split_once(monkeypatch):
+    """Moves change few clusters; the others are not split again."""
+    X, _ = clouds(0, n=400, K=5)
+    split, seen = gaussian._split, []
+
+    def recorded(*arguments):
+        seen.append(arguments[4].tobytes())
+        return split(*arguments)
+
+    monkeypatch.setattr(gaussian, "_split", recorded)
+    model = DPMeans(1.0, covariance="full-sized", covariance_price=60.0, random_state=0).fit(X)
+    assert model.n_clusters_ > 5
+    assert model.n_clusters_ < len(seen) < 1.3 * len(set(seen))  # some come back
+
+
+@pytest.mark.parametrize("covariance", ["full", "full-sized"])
+@pytest.mark.parametrize("weights", [None, "real"])
+def test_removals(covariance, weights):
+    """What the rows of a cluster cost elsewhere, at the shapes of the other clusters."""
+    X, rng = clouds(3, n=90, K=4)
+    w = None if weights is None else rng.random(90) * (rng.random(90) < 0.8)
+    model = gaussian.model_of(covariance, 2.0, 0.1, 4, 2)
+    fit = gaussian.descend(X, w, rng.integers(0, 4, 90).astype(np.int32), model, 50)
+    cost, v = gaussian.costs(X, fit.shapes, model), np.ones(90) if w is None else w
+    for gain, k in gaussian._removals(X, w, fit):
+        own = (fit.labels == k) & (v > 0)
+        lowered = v[own] @ (cost[own, k] - np.delete(cost[own], k, axis=1).min(axis=1))
+        lowered += 0.0 if model.sized else 2.0 * fit.shapes.log_det[k]
+        assert gain == pytest.approx(lowered, rel=1e-9, abs=1e-9)
 
 
 def test_equal_rows_have_no_covariance():
