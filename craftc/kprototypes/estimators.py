@@ -19,9 +19,9 @@ from craftc._common.estimator import (
     warn_not_converged,
     warn_of_fewer_clusters,
 )
-from craftc._common.messages import shown
-from craftc._common.random import rng_of, spread
-from craftc._common.ranges import ROWS_COMPARED, warn_of_unscaled_columns
+from craftc._common.messages import listed, shown, warn_user
+from craftc._common.random import rng_of
+from craftc._common.ranges import warn_of_unscaled_columns
 from craftc._common.threads import effective_n_threads, parallel_map
 from craftc._common.typing import (
     Array,
@@ -53,7 +53,7 @@ from craftc.kprototypes.dissimilarity import CATEGORICAL, NUMERIC, Dissimilarity
 from craftc.kprototypes.fitted import Prototypes, centroid_array, centroid_columns
 from craftc.kprototypes.init import INITS, Modes, cao_modes, given_prototypes
 from craftc.kprototypes.new_rows import PrototypePrediction, as_columns
-from craftc.kprototypes.problem import Problem
+from craftc.kprototypes.problem import Problem, some_numbers
 from craftc.table import MixedTable, Schema
 from craftc.table.answers import answer_groups
 from craftc.table.categorical import column_mask
@@ -132,6 +132,11 @@ class PrototypeClustering(NamedClusters, MixedInput, PrototypePrediction, Cluste
         if not best.converged:
             warn_not_converged(self, best.n_iter, "passes", f"raise max_iter (now {self.max_iter})")
         warn_of_fewer_clusters(self, self.n_clusters_, int(self.n_clusters))
+        if single := problem.columns_of_single_rows():
+            warn_user(
+                f"Most rows have a level of their own in {listed(single)}; {type(self).__name__} compares "
+                "levels for equality. Leave out identifiers; KPrototypes and CRAFT read numbers as numbers."
+            )
         return self
 
     def _threads(self) -> int:
@@ -537,13 +542,7 @@ feature_names_in_
         return None if self.gamma is None else float(self.gamma)
 
     def _warn_of_units(self, table: MixedTable) -> None:
-        rows = spread(len(table), ROWS_COMPARED, 0) if len(table) > ROWS_COMPARED else slice(None)
-        numbers = table.numeric[rows]
-        missing = np.isnan(numbers)
-        present = (~missing).sum(axis=0)
-        means = np.where(missing, 0.0, numbers).sum(axis=0, dtype=np.float64) / np.maximum(present, 1)
-        filled = np.where(missing, means, numbers)
-        warn_of_unscaled_columns(self, filled, names=table.schema.numeric_names)
+        warn_of_unscaled_columns(self, some_numbers(table), names=table.schema.numeric_names)
 
     def _set_prototypes(self, prototypes: Prototypes) -> None:
         super()._set_prototypes(prototypes)

@@ -9,6 +9,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.random import spread
+from craftc._common.ranges import ROWS_COMPARED
 from craftc._common.threads import aligned, threads_for
 from craftc._common.typing import Array, Floats, Integers, Ints, Labels
 from craftc._kernels import kprototypes as _kernel
@@ -18,6 +20,7 @@ from craftc.table.moments import Moments
 
 MATCHING, NG = _kernel.KINDS.index("matching"), _kernel.KINDS.index("ng")
 NO_WEIGHT, _NO_COST = np.empty(0, np.int64), np.empty(0)
+_FEWEST = 20  # rows of a column whose levels are compared with their number
 _CELLS_AT_ONCE = 1 << 18  # cells that are compared at a time in the search for distinct rows; bounds memory
 _NO_PARTIAL, _NO_GROUPS = np.empty((0, 0, 0), np.int64), np.empty((0, 0), np.int64)
 
@@ -70,6 +73,13 @@ class Problem:
         """Weights of the levels of a categorical column."""
         start = self.grid.level_start[d]
         return self.counts[start : start + self.n_levels[d]]
+
+    def columns_of_single_rows(self) -> list[str]:
+        """Categorical columns in which a level has less than two rows on average."""
+        names = self.table.categorical_names
+        found = [np.count_nonzero(self.counts_of(d)) for d in range(self.grid.q)]
+        rows = self.totals * self.unit
+        return [name for name, k, n in zip(names, found, rows, strict=True) if _FEWEST <= n < 2 * k]
 
     def prototypes(
         self, means: Floats, modes: NDArray[np.int32], groups: Integers | None = None
@@ -270,6 +280,16 @@ class PrototypeParts(Protocol):
 
     @property
     def grid(self) -> Grid: ...
+
+
+def some_numbers(table: MixedTable) -> Array:
+    """Numbers of at most `ROWS_COMPARED` rows, spread evenly, with means in place of missing cells."""
+    rows = spread(len(table), ROWS_COMPARED, 0) if len(table) > ROWS_COMPARED else slice(None)
+    numbers = table.numeric[rows]
+    missing = np.isnan(numbers)
+    present = (~missing).sum(axis=0)
+    means = np.where(missing, 0.0, numbers).sum(axis=0, dtype=np.float64) / np.maximum(present, 1)
+    return np.where(missing, means, numbers)
 
 
 def prototypes_of(

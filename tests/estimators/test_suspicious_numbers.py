@@ -3,9 +3,10 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from craftc import BPMeans, ConvexClustering, DPMeans, KFeatures, PaperCRAFT
+from craftc import BPMeans, ConvexClustering, DPMeans, KFeatures, KModes, KPrototypes, PaperCRAFT
 from craftc.distributed import Partitions
 
 ANSWERS = (np.random.default_rng(0).random((300, 5)) < 0.4).astype(float)  # noise of 32 different rows
@@ -79,6 +80,22 @@ def test_features_of_a_table_far_from_0(method):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         method.fit(rows + 1e5)
+
+
+def test_levels_of_single_rows():
+    rng = np.random.default_rng(0)
+    marks = pd.DataFrame({"mark": rng.normal(size=60), "grade": rng.integers(1, 6, 60), "id": range(60)})
+    with pytest.warns(
+        UserWarning, match="Most rows have a level of their own in 'mark', 'id'; KModes compares"
+    ):
+        KModes(3, random_state=0).fit(marks)
+    names = marks.assign(id=pd.Categorical([f"no {k}" for k in marks["id"]]))
+    with pytest.warns(UserWarning, match="level of their own in 'id'; KPrototypes compares .* Leave out id"):
+        KPrototypes(3, random_state=0).fit(names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KModes(3, random_state=0).fit(marks[["grade"]], sample_weight=np.arange(60))
+        KModes(3, random_state=0).fit(marks[:19])
 
 
 def test_a_price_of_the_paper_that_is_too_low():
