@@ -26,7 +26,7 @@ from craftc.craft.search import (
     run_starts,
 )
 from craftc.craft.search.covariances import CovarianceSearch, CovarianceState, covariance_step
-from craftc.craft.search.merges import START_CLUSTERS, MergeSplitSearch, Partition
+from craftc.craft.search.merges import START_CLUSTERS, MergeSplitSearch, Partition, digest
 from craftc.craft.search.splits import best_split
 from craftc.craft.search.starts import (
     kmeans_plus_plus_labels,
@@ -423,7 +423,7 @@ def _split_best(search: MergeSplitSearch[L, S], part: Partition[L], undone: set[
     splits = [(split.delta, k, split) for k, split in enumerate(found) if split is not None]
     splits.sort(key=itemgetter(0, 1))
     for _, k, split in splits:
-        key = part.groups[k].tobytes()
+        key = digest(part.groups[k])
         if key in undone:
             continue
         trial = search.copy(part)

@@ -171,7 +171,7 @@ class MergeSplitSearch(Generic[L, S]):
 
     def _improve_masks(self, part: Partition[L]) -> bool:
         """Choose the masks of a partition thoroughly; returns whether J fell."""
-        key, before = blake2b(part.groups[: part.K].data).digest(), part.objective
+        key, before = digest(part.groups[: part.K]), part.objective
         if self._improved.get(key, -math.inf) >= before:
             return False  # the same partition with these masks
         self._choose_masks(part, "thorough")
@@ -328,35 +328,14 @@ class MergeSplitSearch(Generic[L, S]):
         )
         return deltas
 
-    def _best_merged(
-        self, part: Partition[L], pairs: NDArray[np.intp]
-    ) -> tuple[Partition[L], tuple[int, int]]:
-        """The partition of the lowest J, its labels unchanged, of those with clusters i < j of a pair merged;
-        and the pair.
-
-        The union selects what both select, or what one selects.
-        """
-        K = part.K
-        pricing, space = self._room_for(K)
-        best, at, excess = merges_kernel.best_merge(part.groups[:K], part.mask[:K], pairs, pricing, space)
-        trial = replace(
-            part,
-            groups=space.groups[at].copy(),
-            K=K - 1,
-            cost=space.cost.copy(),
-            mask=space.mask[at].copy(),
-            converged=False,
-            objective=excess,
-            shared=pricing.shared.group.copy(),
-        )
-        i, j = pairs[best].tolist()
-        return trial, (i, j)
-
     def best_pair(self, part: Partition[L]) -> tuple[int, int]:
         """The clusters i < j whose merge has the lowest J of those proposed."""
         K, deltas = part.K, self.pair_deltas(part)
         order = np.argsort(deltas, axis=None, kind="stable")[: min(_TRIED_PAIRS, K * (K - 1) // 2)]
-        return self._best_merged(part, np.column_stack(np.divmod(order, K)))[1]
+        pairs, space = np.column_stack(np.divmod(order, K)), self._room_for(K)[1]
+        best = merges_kernel.best_merge(part.groups[:K], part.mask[:K], pairs, self.pricing, space)[0]
+        i, j = pairs[best].tolist()
+        return i, j
 
     def merge_best(self, part: Partition[L]) -> tuple[int, int]:
         """One step down the merge path: the merge of the lowest J of those proposed, then passes; returns the
@@ -368,10 +347,14 @@ class MergeSplitSearch(Generic[L, S]):
         return pair
 
     def force_merge(self, part: Partition[L], i: int, j: int) -> None:
-        """Merge clusters i < j at any cost."""
-        place = numbering(part.K)
+        """Merge clusters i < j at any cost. The union selects what both select, or what one selects."""
+        K, place, pair = part.K, numbering(part.K), np.array([[i, j]])
         join(place, i, j)
-        part.__dict__.update(self._best_merged(part, np.array([[i, j]]))[0].__dict__)
+        pricing, space = self._room_for(K)
+        _, at, part.objective = merges_kernel.best_merge(part.groups[:K], part.mask[:K], pair, pricing, space)
+        merged = space.groups[at], space.cost, space.mask[at]
+        part.groups, part.cost, part.mask = (_used(own, K - 1) for own in merged)
+        part.K, part.converged, part.shared = K - 1, False, pricing.shared.group.copy()
         self.relabel(part, place)
 
     def relabel(self, part: Partition[L], place: NDArray[np.int32]) -> None:
@@ -448,7 +431,7 @@ class MergeSplitSearch(Generic[L, S]):
         groups, unit = part.groups, self.pricing.count_weight
         tried: dict[int, bytes] = {}
         for k in range(part.K):
-            key = groups[k].tobytes()
+            key = digest(groups[k])
             if groups[k, 0] * unit >= 4 and key not in self._rejected:
                 tried[k] = key
         proposed: list[tuple[int, Split]] = []
@@ -516,7 +499,7 @@ class MergeSplitSearch(Generic[L, S]):
             i, j = divmod(int(flat), part.K)
             union = part.groups[i].copy()
             moments_kernel.merge(union, part.groups[j], 1, self.pricing.grid.first_numeric)
-            key = union.tobytes()
+            key = digest(union)
             if key in tried:
                 continue
             if n_pairs == _FORCED_PAIRS or len(tried) >= _FORCED_TRIES:
@@ -533,6 +516,11 @@ class MergeSplitSearch(Generic[L, S]):
         """Exact moments of a partition."""
         background = self.config.background
         return Moments.of_groups(background.grid, background.count_weight, part.groups[: part.K])
+
+
+def digest(sums: Integers) -> bytes:
+    """What identifies the sums of clusters in few bytes; those of a wide table are megabytes."""
+    return blake2b(sums.data).digest()
 
 
 def _used(own: NDArray[Any], K: int) -> NDArray[Any]:
