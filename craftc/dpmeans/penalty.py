@@ -139,7 +139,7 @@ def searched_centers(
         sample = rows.counted() if whole else some_rows(rows, seed, given)
         share = sample.total / rows.table.total
         price = 0.0 if isinstance(penalty, str) else penalty * share
-        schedules = [FAST, THOROUGH] if sample.X.size < _SEARCHED_TWICE and not whole else [FAST]
+        schedules = [FAST, THOROUGH] if sample.X.size < _SEARCHED_TWICE else [FAST]
         searches = [SplitSearch(sample, schedule) for schedule in schedules]
         for one in searches:
             one.run(min(int(given), rows.n_counted), price)

@@ -87,16 +87,15 @@ class Starts(Generic[S, L]):
         penalty, centers = searched_centers(
             rows, model.cluster_penalty, model.n_clusters, self.cap, self.seed, whole
         )
-        if whole:
+        cap = self.cap
+        self.mode, self.cap = "nearest", 0  # clusters open in the search alone
+        fit = self.exchanged(penalty, self.descend(penalty, rows.one_cluster(), 0, centers))
+        if whole:  # from the partition of mode "auto" on
             self.mode, free = "collapsed", model.n_clusters is None
-            self.cap = self.cap if free else len(centers)
-            fit = self.descend(
-                penalty, rows.labels_of_all(lowest(rows.counted(), penalty, self.cap, centers, free)), 0
-            )
+            self.cap = cap if free else len(fit.centers)
+            labels = lowest(rows.counted(), penalty, self.cap, fit.centers, free)
+            fit = self.descend(penalty, rows.labels_of_all(labels), 0)
             self.limit = rows.farthest(fit.centers, fit.labels)[0]
-        else:
-            self.mode, self.cap = "nearest", 0  # clusters open in the search alone
-            fit = self.exchanged(penalty, self.descend(penalty, rows.one_cluster(), 0, centers))
         return penalty, fit
 
     def exchanged(self, penalty: float, fit: SphericalFit[L]) -> SphericalFit[L]:

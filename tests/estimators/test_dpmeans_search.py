@@ -9,8 +9,10 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
+from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
+from sklearn.preprocessing import scale
 
 from craftc import DPMeans, load_model, save_model
 from craftc._common.cluster_moments import description_length
@@ -462,3 +464,14 @@ def test_delayed_sweeps_of_a_large_table_start_from_a_sample():
     again = DPMeans(penalty, random_state=0, n_threads=2).fit(X)
     assert (again.labels_ == model.labels_).all()
     assert again.objective_ == model.objective_
+
+
+@pytest.mark.parametrize("table", ["wine", "iris"])
+@pytest.mark.parametrize("K", [5, 20, 50])
+def test_lowest_is_not_above_the_search(table, K):
+    X = scale({"wine": load_wine, "iris": load_iris}[table]().data)
+    searched = DPMeans(n_clusters=K).fit(X)
+    assert DPMeans(n_clusters=K, mode="lowest").fit(X).inertia_ <= searched.inertia_ * (1 + 1e-12)
+    price = searched.cluster_penalty_
+    priced = DPMeans(price, max_clusters=len(X)).fit(X)
+    assert DPMeans(price, mode="lowest").fit(X).objective_ <= priced.objective_ * (1 + 1e-12)
