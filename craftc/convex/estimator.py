@@ -220,10 +220,11 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         warn_of_unscaled_columns(self, rows)
         nodes = Nodes.of(rows, check_weight(sample_weight, len(rows)), isinstance(self.weights, str))
         mean = np.average(nodes.rows, axis=0, weights=nodes.weight)
-        spread = nodes.rows - mean
         graph = self._graph(rows, nodes)
-        path = self._new_path(spread, graph)
         with one_blas_thread():
+            axes = _axes(nodes.rows - mean)
+            spread = _along(nodes.rows - mean, axes)
+            path = self._new_path(spread, graph)
             penalties = self._penalties(graph, spread)
             ends = partial(self._ends, len(spread), float(nodes.weight.sum()))
             optima = follow(path, penalties, ends, verbose=self.verbose, estimator=self)
@@ -237,9 +238,10 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
                     optima[-1:-1] = [refined.step(float(nu)) for nu in between]
                     n_iter += refined.n_iter
         parts = [canonical(optimum.label[:-1]) for optimum in optima]
+        everywhere = spread if len(spread) == len(rows) else _along(rows - mean, axes)
         self._points = []
         for o, part in zip(optima, parts, strict=True):
-            labels = nodes.labels(rows - mean, part, o.columns())
+            labels = nodes.labels(everywhere, part, o.columns())
             self._points.append(RowsPoint(o.nu, int(part.max()) + 1, labels, o.objective, o.relative_gap))
         self.n_iter_ = max(1, n_iter)
         chosen = self._choice(parts, spread, nodes.weight)
@@ -248,7 +250,8 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         self.fusion_penalty_, self.objective_ = point.fusion_penalty, point.objective
         self.duality_gap_ = point.gap
         first = np.unique(point.labels[nodes.row], return_index=True)[1]
-        self.cluster_centers_ = optima[chosen].columns()[first] + mean
+        centers = optima[chosen].columns()[first]
+        self.cluster_centers_ = (centers if axes is None else centers @ axes.T) + mean
         self._moments = ClusterMoments.of(nodes.rows, point.labels[nodes.row], self.n_clusters_, nodes.weight)
         if self.n_clusters is not None and self.n_clusters_ != self.n_clusters:
             self._warn_of_other_number(int(self.n_clusters))
@@ -346,6 +349,22 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
             check_penalties(self.fusion_penalty)
         check_parameters(self)
         effective_n_threads(self.n_threads)
+
+
+def _axes(spread: Floats) -> Floats | None:
+    """(D, m) orthonormal axes of the space that m rows span, where they are fewer than the columns: the
+    objective depends on distances alone, which are the same along the axes.
+    """
+    m, D = spread.shape
+    return np.linalg.qr(spread.T)[0] if m < D else None
+
+
+def _along(spread: Floats, axes: Floats | None) -> Floats:
+    """Coordinates of rows along the axes; those of equal rows are equal."""
+    if axes is None:
+        return spread
+    _, first, place = np.unique(spread, axis=0, return_index=True, return_inverse=True)
+    return np.asarray((spread[first] @ axes)[place.ravel()])
 
 
 def gaussian_weights(rows: Floats, n_neighbors: int) -> coo_array:

@@ -484,3 +484,30 @@ def test_weights_whose_sums_overflow_are_refused():
         match=r"weights must be at most 1e\+100, or their sums overflow, got 1e\+300; scale them down",
     ):
         ConvexClustering(1.0, weights=np.full((3, 3), 1e300)).fit(np.eye(3))
+
+
+@pytest.mark.parametrize("kind", ["nearest", "weights", "absent"])
+def test_more_columns_than_rows(kind, monkeypatch):
+    """Rows span few dimensions, in which they are clustered; a rotation changes no distance."""
+    X, _ = blobs()
+    X = np.vstack([X, X[:3]])
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(200, X.shape[1])))[0]
+    wide = X @ turn.T
+    wide[-3:] = wide[:3]
+    near = np.exp(-0.05 * ((X[:, None] - X) ** 2).sum(axis=2))
+    parameters = {} if kind == "nearest" else {"weights": near}
+    weight = np.where(np.arange(len(X)) % 7 == 2, 0.0, 1.5) if kind == "absent" else None
+    narrow = ConvexClustering(**parameters).fit(X, sample_weight=weight)
+    widths, new_path = [], ConvexClustering._new_path
+
+    def recorded(self, spread, graph):
+        widths.append(spread.shape)
+        return new_path(self, spread, graph)
+
+    monkeypatch.setattr(ConvexClustering, "_new_path", recorded)
+    model = ConvexClustering(**parameters).fit(wide, sample_weight=weight)
+    assert all(m >= D for m, D in widths)
+    np.testing.assert_array_equal(model.labels_, narrow.labels_)
+    np.testing.assert_allclose(model.cluster_centers_, narrow.cluster_centers_ @ turn.T, atol=1e-4)
+    assert model.objective_ == pytest.approx(narrow.objective_, rel=1e-6)
+    assert model.duality_gap_ <= model.tol
