@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from craftc._common.messages import array_of, quoted
-from craftc._common.typing import Integers, Labels, WeightInput
+from craftc._common.typing import Array, Integers, Labels, WeightInput
 from craftc.craft.parameters import ClusterCount, range_of, size_in_rows
 from craftc.craft.rows import L, RowStore, S
-from craftc.craft.search.constrained import Bounds
+from craftc.craft.search import AutomaticResult, LocalConfig
+from craftc.craft.search.constrained import Bounds, constrained_fit
 from craftc.table import MixedTable
 from craftc.table.declared import KindsInput
 from craftc.table.frames import open_source
@@ -90,10 +91,15 @@ def bounds_of(
     return Bounds(low, high, least, most, groups)
 
 
-def not_found(bounds: Bounds, unit: float) -> ValueError:
-    """The error where the search finds no partition within bounds that are not contradictory."""
-    kind = "weights" if bounds.groups is None else "groups"
-    return ValueError(
+def within(bounds: Bounds, config: LocalConfig, result: AutomaticResult[Array]) -> AutomaticResult[Array]:
+    """The result of a free search, or the best partition within bounds, where it is not. Raises ValueError if
+    none is found.
+    """
+    found = constrained_fit(config, result, bounds)
+    if found is not None:
+        return found
+    kind, unit = "weights" if bounds.groups is None else "groups", config.background.count_weight
+    raise ValueError(
         f"No partition into {bounds.low} to {bounds.high} clusters of {bounds.least * unit:.6g} to "
         f"{bounds.most * unit:.6g} rows was found: the {kind} of rows are too unequal to fill clusters so "
         "exactly; give min_cluster_size and max_cluster_size more room."

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from craftc._common.estimator import all_or_nothing, set_convergence, warn_not_converged
-from craftc._common.merge_path import shortest_step
 from craftc._common.messages import warn_user
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads
@@ -25,21 +24,18 @@ from craftc._common.typing import (
     WeightInput,
 )
 from craftc._common.validation import Choice, Constraint, Number, check_parameters
-from craftc.craft.background import Background
 from craftc.craft.bounds import (
     GroupsInput,
     bounds_of,
     check_n_clusters,
     check_partitioned,
     groups_of,
-    not_found,
+    within,
     without_groups,
 )
-from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import too_many_columns
-from craftc.craft.dependence import column_links
 from craftc.craft.diagnosis import diagnose, slices_at_4
-from craftc.craft.fitted import FittedClusters, saved_by
+from craftc.craft.found import Found
 from craftc.craft.given import completed, described_labels, is_model, labels_by, names_of
 from craftc.craft.kept import FixedInput, WithFixed
 from craftc.craft.parameters import (
@@ -58,7 +54,6 @@ from craftc.craft.refit import Former, renumbered
 from craftc.craft.rows import L, RowStore, S
 from craftc.craft.search import AutomaticResult, Encode, EncodedRows, FitConfig, LocalConfig
 from craftc.craft.search.automatic import fit_in_range
-from craftc.craft.search.constrained import constrained_fit
 from craftc.craft.search.parts import falls_apart
 from craftc.distributed.open_input import FitTable, open_input, set_input_attributes
 from craftc.reading.unusable import listed_reasons, usable_columns
@@ -71,7 +66,6 @@ from craftc.table.column_weights import (
 )
 from craftc.table.declared import KindsInput, KindsParameter, declared_periods, kinds_of
 from craftc.table.levels import LevelEncoding
-from craftc.table.moments import ExactSums
 
 _MAX_CLUSTERS = 100  # default of max_clusters, for which the buffers of a short table have room
 
@@ -429,122 +423,98 @@ class CRAFT(WithFixed):
         together. `start`: labels of a start, -1 where a row joins the cheapest cluster. `merged`: whether
         the price factor "auto" has merged separate groups, so that it is 1.
         """
-        rows, background, encoding = encoded.rows, encoded.background, encoded.encoding
-        assert isinstance(encoding, LevelEncoding)
+        background, n = encoded.background, len(encoded.rows)
         low, high = range_of(self.n_clusters, 0)
         check_n_clusters(low, encoded.source)
-        limit = max(min(int(self.max_clusters), max(len(rows), _MAX_CLUSTERS)), min(high, len(rows)))
-        bounds = bounds_of(
-            self.n_clusters,
-            limit,
-            (self.min_cluster_size, self.max_cluster_size),
-            groups,
-            encoded.weight,
-            background.count_weight,
-            len(rows),
-        )
+        limit = max(min(int(self.max_clusters), max(n, _MAX_CLUSTERS)), min(high, n))
+        sizes = self.min_cluster_size, self.max_cluster_size
+        unit = background.count_weight
+        bounds = bounds_of(self.n_clusters, limit, sizes, groups, encoded.weight, unit, n)
         low, high = range_of(self.n_clusters, limit) if bounds is None else (bounds.low, bounds.high)
-        target = low if low == high and self.n_clusters is not None else None
-        further = [] if former is None else former.starts(limit)
         spec = self._spec(background.weight)
         if merged:
             spec = replace(spec, price_factor=1.0)
-        seed = seed_of(self.random_state)
+        assert isinstance(encoded.encoding, LevelEncoding)
         config = FitConfig(
-            rows,
+            encoded.rows,
             encoded.weight,
             background,
             spec,
             limit,
-            seed,
+            seed_of(self.random_state),
             n_threads,
             callback=meter.of_part(0),
             meter=meter,
-            encoding=encoding,
+            encoding=encoded.encoding,
         )
-        given, init = None, self.init if isinstance(self.init, str) else "auto"
-        if former is None:
-            own = self.init if start is None else completed(start, cast("LocalConfig", config))
-            given = given_starts(own, len(rows), limit)
-        n_starts = 1 if init == "single" else int(self.n_init)
-        starts = cast("list[L] | None", given), cast("list[L]", further)
-        result = fit_in_range(config, n_starts, starts, init, (low, high), target)
+        result = self._search(config, (low, high), former, start)
         if bounds is not None:
-            constrained = constrained_fit(
-                cast("LocalConfig", config), cast("AutomaticResult[Array]", result), bounds
-            )
-            if constrained is None:
-                raise not_found(bounds, background.count_weight)
-            result = cast("AutomaticResult[S]", constrained)
+            free = cast("AutomaticResult[Array]", result)
+            result = cast("AutomaticResult[S]", within(bounds, cast("LocalConfig", config), free))
         if former is not None:
             result = renumbered(result, former.places(cast("Array", result.labels), n_threads))
-        labels, moments, path, along = result.labels, result.moments, result.merge_path, result.path_clusters
-        original_units = encoded.in_original_units(moments, labels, n_threads)
-        set_convergence(self, result)
-        clusters = result.clusters
-        if result.cross is not None:
-            encoding = encoding.with_scores()
-            rows = rows.scored(encoding)
-        if clusters is None:
-            if result.cross is not None:
-                background = Background(moments.total(), encoding)
-            clusters = Clusters(moments, background, result.spec, result.mask, result.cross, keep=True)
-        labels = rows.restated(labels, clusters, path)
-        if not encoding.identity:
-            along.original = encoded.source.sums_along(path, original_units, n_threads)
-        schema = encoded.source.schema
-        gains = np.where(clusters.mask, clusters.gains, 0.0).sum(axis=0)
-        of_columns = np.bincount(encoding.source, gains, schema.n_columns).astype(np.float64)
-        saved = saved_by(clusters, path, result.cross is not None)
-        links = column_links(config, encoding, of_columns, clusters, saved)
-        sums = ExactSums.of(moments)
-        fitted = FittedClusters(
-            result.spec,
-            schema,
-            encoding,
-            sums,
-            sums if encoding.identity else ExactSums.of(original_units),
-            result.mask,
-            result.cross,
-            path,
-            along,
-            links,
-            None if former is None else former.order,
-        )
-        best = shortest_step(path.objectives())
-        n_best, changes = path.objectives()[best][0], path.changes()[:best]
-        may_merge = self._may_merge(spec) and bounds is None and n_best < high
-        if may_merge and falls_apart(config, result.labels, changes, links, links.ratio(saved) > 1.0):
+        found = Found.of(encoded, config, result, former)
+        may_merge = bounds is None and found.n_best < high and self._may_merge(spec)
+        if may_merge and falls_apart(found):
             return self._fit(encoded, meter, n_threads, former, groups, start, merged=True)
-        fitted.remember(clusters)
-        self._set_fitted(fitted)
+        set_convergence(self, result)
+        self._set_found(found, encoded.weights)
+        slices = slices_at_4(found.n_best, result.n_clusters_at_4, self.dependence_ratio_)
+        shown = {"_slices": slices, "_pattern": pattern_of_pieces(found, self._clear)}
+        self.__dict__.update({name: one for name, one in shown.items() if one is not None})
+        meter.finish(self.n_clusters_, self.objective_)
+        for message in self._doubts(encoded, found, slices):
+            warn_user(message)
+        return found.rows.in_form_of_input(found.labels)
+
+    def _search(
+        self,
+        config: FitConfig[L, S],
+        n_clusters: tuple[int, int],
+        former: Former | None,
+        start: Labels | None,
+    ) -> AutomaticResult[S]:
+        """Search a number of clusters in a range from all starts."""
+        low, high = n_clusters
+        target = low if low == high and self.n_clusters is not None else None
+        given, further, init = None, [], self.init if isinstance(self.init, str) else "auto"
+        if former is None:
+            own = self.init if start is None else completed(start, cast("LocalConfig", config))
+            given = given_starts(own, len(config.rows), config.max_clusters)
+        else:
+            further = former.starts(config.max_clusters)
+        n_starts = 1 if init == "single" else int(self.n_init)
+        starts = cast("list[L] | None", given), cast("list[L]", further)
+        return fit_in_range(config, n_starts, starts, init, n_clusters, target)
+
+    def _set_found(self, found: Found[L, S], weights: Floats | None) -> None:
+        """Set the fitted attributes; warn where the search has not converged."""
+        self._set_fitted(found.fitted)
         for name in ("_fixed", "_groups", "changes_", "_slices", "_pattern"):  # of former clusters
             self.__dict__.pop(name, None)
-        statistics = rows.statistics(self._fitted.clusters, labels, encoded.weights, n_threads)
+        statistics = found.rows.statistics(found.clusters, found.labels, weights, found.config.n_threads)
         self._set_rows(statistics)
-        if self.n_clusters is None and not result.converged:
-            warn_not_converged(self, result.n_iter, "passes", "continue with init=labels_")
-        elif self.n_clusters is not None and not (result.converged and statistics.margins.all()):
+        if self.n_clusters is None and not self.converged_:
+            warn_not_converged(self, self.n_iter_, "passes", "continue with init=labels_")
+        elif self.n_clusters is not None and not (self.converged_ and statistics.margins.all()):
             warn_user(
-                f"{moments.n_clusters} clusters are more than the columns tell apart: some rows cost as much "
+                f"{self.n_clusters_} clusters are more than the columns tell apart: some rows cost as much "
                 "in another cluster, or less, so that predict can differ from labels_. Fit fewer clusters.",
                 ConvergenceWarning,
             )
-        self.margins_ = rows.margins(self, statistics)
-        slices = slices_at_4(n_best, result.n_clusters_at_4, self.dependence_ratio_)
-        K, clear = self.n_clusters_, self._clear
-        pattern = pattern_of_pieces(config, result.labels, K, n_best, of_columns, links, saved, clear)
-        shown = {"_slices": slices, "_pattern": pattern}
-        self.__dict__.update({name: found for name, found in shown.items() if found is not None})
-        messages = diagnose(encoded, moments, n_best, slices, self.price_factor_)
+        self.margins_ = found.rows.margins(self, statistics)
+
+    def _doubts(
+        self, encoded: EncodedRows[L, S], found: Found[L, S], n_clusters_at_4: int | None
+    ) -> list[str]:
+        """Warnings about a table that the model cannot describe well, and limits that the search has met."""
+        moments = found.clusters.moments
+        messages = diagnose(encoded, moments, found.n_best, n_clusters_at_4, self.price_factor_)
         if self.covariance in ("full", "tied"):
-            messages += too_many_columns(encoding, moments.total(), spec)
+            messages += too_many_columns(found.config.encoding, moments.total(), found.config.spec)
         if self.n_clusters is None and self.n_clusters_ == self.max_clusters == _MAX_CLUSTERS:
             messages.append(
                 f"{_MAX_CLUSTERS} clusters are the most that max_clusters allows: more may have a lower "
                 "objective. Raise max_clusters, or set price_factor or n_clusters for a coarser answer."
             )
-        meter.finish(self.n_clusters_, self.objective_)
-        for message in messages:
-            warn_user(message)
-        return rows.in_form_of_input(labels)
+        return messages

@@ -10,39 +10,27 @@ the directions of both have nothing to do with each other.
 from __future__ import annotations
 
 from craftc._common.random import SAMPLE_ROWS, CraftStream
-from craftc._common.typing import Floats
 from craftc.craft.dependence import pattern_inside
-from craftc.craft.fitted import ColumnLinks
+from craftc.craft.found import Found
 from craftc.craft.rows import L, S
-from craftc.craft.search import FitConfig
 
 _TOUCHING = 0.94  # share of clearly placed rows, from which clusters do not touch
 _INSIDE, _ALONG = 0.1, 0.1  # least dependence inside clusters over what these save, and least part along it
 
 
-def pattern_of_pieces(
-    config: FitConfig[L, S],
-    labels: S,
-    n_clusters: int,
-    n_best: int,
-    gains: Floats,
-    links: ColumnLinks,
-    saved: float,
-    clear: float | None,
-) -> float | None:
+def pattern_of_pieces(found: Found[L, S], clear: float | None) -> float | None:
     """Nats of the dependence inside clusters over the nats that these save, if they are pieces of a gradual
-    pattern that `links` do not show.
+    pattern that links do not show. `clear`: the share of the rows that are clearly placed, where it is known.
 
-    `labels`: a snapshot of the partition; `n_best`: the number of clusters that describes the table best,
-    because pieces of groups are no pattern; `gains` (D,): what clusters save in every column; `clear`: the
-    share of the rows that are clearly placed, where it is known.
+    Pieces of groups are no pattern: the clusters are those that describe the table best.
     """
-    if clear is None or clear >= _TOUCHING or links.ratio(saved) > 1.0:
+    if clear is None or clear >= _TOUCHING or found.dependent:
         return None
-    if n_clusters != n_best or n_clusters < 2 or saved <= 0.0:
+    config, K, saved = found.config, found.clusters.moments.n_clusters, found.saved
+    if found.n_best != K or K < 2 or saved <= 0.0:
         return None
     positions, sample = config.sample(SAMPLE_ROWS, CraftStream.COVARIANCE_SAMPLE)
-    of_sample = config.rows.labels_at(labels, positions)
-    nats, along = pattern_inside(sample, of_sample, n_clusters, gains)
+    of_sample = config.rows.labels_at(found.snapshot, positions)
+    nats, along = pattern_inside(sample, of_sample, K, found.gains)
     share = nats / (saved * sample.rows_weight / config.rows_weight)
     return share if share > _INSIDE and along > _ALONG else None

@@ -10,19 +10,17 @@ them, links between columns save little against what they save, and the price gi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 
 import numpy as np
 from scipy.special import softmax
 
-from craftc._common.merge_path import Change
 from craftc._common.random import SAMPLE_ROWS, CraftStream
 from craftc._common.typing import Floats, Labels
 from craftc.craft.clusters import Clusters
 from craftc.craft.dependence import LEAST_PART, PARTS, column_links, dependence_inside
-from craftc.craft.fitted import ColumnLinks
+from craftc.craft.found import Found
 from craftc.craft.rows import L, S
 from craftc.craft.rows.scores import CLEAR_MARGIN, margins_of
 from craftc.craft.search import FitConfig
@@ -40,23 +38,21 @@ _KMEANS_START = 2  # a start of `start_partition` that begins with k-means++
 _EM_STEPS = 6  # after which the parameters of a mixture are near enough to those of its groups
 
 
-def falls_apart(
-    config: FitConfig[L, S], labels: S, changes: Sequence[Change], links: ColumnLinks, dependent: bool
-) -> bool:
+def falls_apart(found: Found[L, S]) -> bool:
     """Whether a search at a price factor of 1, among a sample of the rows, ends in more clusters that are
-    groups. `labels`: a snapshot of a partition, and what leads from it to the one that is split;
-    `dependent`: whether `links` save more than that.
+    groups.
     """
+    config, links = found.config, found.links
     encoding, none = config.encoding, np.zeros(config.rows.schema.n_columns)
     assert encoding is not None
-    if dependent:
+    if found.dependent:
         positions, sample = config.sample(_FEW_ROWS, CraftStream.COVARIANCE_SAMPLE)
         nats, _ = dependence_inside(sample, np.ones((len(positions), 1)), none)
         if nats[0] <= _LINKED * links.rival * sample.rows_weight / config.rows_weight:
             return False
     positions, sample = config.sample(SAMPLE_ROWS, CraftStream.COVARIANCE_SAMPLE)
-    own = config.rows.labels_at(labels, positions)
-    for change in changes:
+    own = config.rows.labels_at(found.snapshot, positions)
+    for change in found.changes:
         own = change.place[own]
     sample = replace(sample, spec=replace(sample.spec, price_factor=1.0))
     search = MergeSplitSearch(sample, sample.n_threads)
