@@ -136,14 +136,22 @@ class Starts(Generic[S, L]):
         chosen = self.is_search and model.n_clusters is None and isinstance(model.cluster_penalty, str)
         if K > 1 and spherical and chosen and inertia == 0.0:
             warn_of_exact_choice(model, f"{K} clusters of equal rows", "n_clusters, or use CRAFT")
-        if penalty == 0 or max(_MANY, n / 10) >= K or (self.is_search and model.n_clusters is not None):
-            return
-        if chosen:
+        at_most = chosen and K == MOST_CHOSEN and model.max_clusters is None
+        many = (
+            penalty > 0 and max(_MANY, n / 10) < K and not (self.is_search and model.n_clusters is not None)
+        )
+        if at_most:
+            warn_user(
+                f"DPMeans chose {K} clusters, the most that it tries where they are not far apart; more may "
+                "describe the table better still, as they do where there are no round groups. Give "
+                "max_clusters or n_clusters for a coarser answer."
+            )
+        elif many and chosen:
             warn_user(
                 f"DPMeans chose {K} clusters for {n} rows: their description is the shortest, but has "
                 f"{n / K:.3g} rows for each. Give max_clusters or n_clusters for a coarser answer."
             )
-        else:
+        elif many:
             warn_user(
                 f"DPMeans opened {K} clusters for {n} rows: lambda^2 = {penalty:.4g} is not larger than "
                 "typical squared distances within clusters. Try a larger cluster_penalty, or n_clusters or "

@@ -57,6 +57,19 @@ def test_very_many_clusters():
         assert DPMeans(n_clusters=150).fit(rows).n_clusters_ == 150
 
 
+def test_the_most_clusters_of_a_curved_sheet():
+    rng = np.random.default_rng(0)
+    angles = rng.random((1500, 2)) * 2 * np.pi
+    rows = np.sin(angles @ rng.normal(size=(2, 40))) + 0.05 * rng.normal(size=(1500, 40))
+    with pytest.warns(
+        UserWarning, match="DPMeans chose 128 clusters, the most that it tries .* coarser answer"
+    ):
+        assert DPMeans(random_state=0).fit(rows).n_clusters_ == 128
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert DPMeans(max_clusters=128, random_state=0).fit(rows).n_clusters_ == 128
+
+
 def test_fewer_features_than_asked_for():
     rows = np.random.default_rng(0).normal(size=(60, 4))
     with pytest.warns(
