@@ -132,7 +132,8 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
     inertia_ : float
         Weighted sum of squared distances of the rows to the mean of their cluster.
     covariances_ : ndarray (K, D, D)
-        Only with a covariance per cluster.
+        Sigma_k, only with a covariance per cluster. ``cluster_penalty_ * covariances_`` are the covariances
+        of the rows of each cluster ("full": times their number), up to `covariance_prior`.
     n_iter_ : int
         Sweeps of the best start, the polish included.
     converged_ : bool
