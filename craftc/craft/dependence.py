@@ -1,22 +1,7 @@
-"""Dependence between the columns of a table, as an alternative to its clusters.
+"""Dependence between columns: the sums over pairs of columns by which it is measured, and what is left of it
+inside clusters.
 
-Columns that depend on each other are covered by clusters although there are no groups. The table without
-clusters but with links between columns is the other description: what links save over independent columns,
-each at its price, is compared with what clusters save.
-
-A number takes part by the normal score of its level, any other column by its levels. With h the price of one
-parameter, a link of two columns saves, over the rows with a value in both (n of them),
-
-    two categorical columns           n MI - (T_d - 1)(T_e - 1) h
-    a categorical and a numeric one   (n / 2) log(SS / SS_within) - (T_d - 1) h
-    two numeric columns               -(n / 2) log(1 - r^2) - h
-
-less log(P + 1) nats, which name one of the P pairs. MI is the mutual information of the pair's table, and SS
-the squares around the mean of all rows and around those of the levels. The links that save most together and
-form no cycle are a maximum spanning forest (Chow & Liu 1968). Columns that are one answer in several columns
-are linked as a whole (`tick_links`) where that saves more. Alternatively all numeric columns have one full
-covariance, of p (p - 1) / 2 parameters, and the forest joins it to the categorical columns. Sums of squares
-contain one row of the table's variance, as those of clusters do.
+A number takes part by the normal score of its level, any other column by its levels.
 """
 
 from __future__ import annotations
@@ -28,17 +13,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
 from craftc._common.typing import Floats, Labels
-from craftc.craft.background import Background, half_log
-from craftc.craft.clusters import Clusters
-from craftc.craft.fitted import ColumnLinks
-from craftc.craft.one_factor import OneFactor, one_factor
+from craftc.craft.background import Background
 from craftc.craft.rows import L, S
 from craftc.craft.search import FitConfig
-from craftc.craft.search.new_clusters import entropy
-from craftc.craft.step_links import step_columns
-from craftc.craft.tick_links import chain_gains, groups_of_codes, x_log_x
+from craftc.craft.tick_links import x_log_x
 from craftc.table.levels import LevelEncoding, NumberLevels
 
 MOST_WIDTH, MOST_LEVELS = 1024, 256  # cells of a row of the design, and levels of a column that takes part
@@ -46,119 +25,12 @@ _STEPS = 2.0**8  # integers to a standard deviation
 _FARTHEST, _HEAVIEST = 2.0**14, 2.0**24  # largest integer of a cell, and of all weights
 _ROWS = 1 << 11  # rows of the design that are multiplied at a time
 _FEW_PRODUCTS = 1 << 22  # below, BLAS is not used: its threads spin for longer than a small table takes
-_ALIKE = 0.5  # share of the information of two columns
-_BANDS = 8  # levels of a numeric column in that comparison
-_IMPLIED = 0.9  # share of the rows with a level that have the other level
-_LEADING = 30  # columns whose levels are compared
 # cells of a row by which dependence inside clusters is measured, rows of the smallest of these, standard
 # deviations that are more than chance, and rows that two levels must share by chance
 _INSIDE_WIDTH, _FEWEST, _SURE, _EXPECTED = 256, 8, 3.0, 0.5
 _NARROWEST = 0.05  # least standard deviation by which differences between clusters are measured
 PARTS, LEAST_PART = 2**10, 2.0**-7  # integers of a row that counts in several clusters, and least part
-_DESCRIBED = 0.1  # least share of the best link of a column that clusters save in it
-
-
-def column_links(
-    config: FitConfig[L, S],
-    encoding: LevelEncoding,
-    selected_gains: Floats,
-    clusters: Clusters | None = None,
-    saved: float = 0.0,
-) -> ColumnLinks:
-    """Links between the columns of a table without clusters.
-
-    A table of more than 16 384 rows is represented by the sample that is searched first. A link must then pay
-    for itself in the sample alone, too, because the mutual information of independent columns grows with the
-    rows that one row of a sample stands for.
-
-    `selected_gains` (D,) is what the clusters save in every input column: of a wide table the columns take
-    part in which they save most, as far as a row has at most `MOST_WIDTH` cells, three for a number and one
-    for each level of another column; another column of more than `MOST_LEVELS` levels is left out.
-
-    With `clusters` that save anything, only links of columns that they describe count as an alternative to
-    them, and so does one factor behind these columns. `saved`: what they save; nothing less is a rival.
-    """
-    background = config.background
-    usable = background.usable[background.grid.p :] > 0
-    columns, scores = _cells_of(encoding, background, usable, selected_gains, MOST_WIDTH)
-    if len(columns) < 2:
-        return ColumnLinks()
-    of_rows = config.of_rows(_rows(config))
-    design = _Design(of_rows, columns, scores)
-    gains, parameters = design.pair_gains()
-    N, M, h = background.weight, design.weight, half_log(background, config.spec)
-    name = math.log(usable.sum() * (usable.sum() - 1) / 2 + 1)
-
-    def net(gain: Floats | float, parameters: Floats | float, name: float) -> Floats:
-        price = np.asarray(parameters * h + name)
-        if M < N:
-            price = np.maximum(price, N / M * (parameters * 0.5 * math.log(M) + name))
-        return N / M * gain - price
-
-    # a link of columns of different weights saves in the lighter one
-    weights = encoding.column_weights[columns]
-    saves = net(gains, parameters, name) * np.minimum(weights, weights[:, None])
-    np.fill_diagonal(saves, -np.inf)
-    weight_of_row = of_rows.weight.astype(np.float64) if len(of_rows.weight) else np.ones(len(of_rows.table))
-    weight_of_row *= M / weight_of_row.sum()
-    copies = np.zeros(saves.shape, bool)  # pairs of columns that repeat each other
-    for finer, coarser in step_columns(encoding, of_rows.table.codes):
-        if finer in columns and coarser in columns:
-            i, j = columns.index(finer), columns.index(coarser)
-            n_levels = int(encoding.schema.n_levels[coarser])
-            # the missing cells are behind the levels
-            counts = np.bincount(of_rows.table.codes[:, coarser], weight_of_row, n_levels)[:n_levels]
-            cost = entropy(np.asarray(counts, np.float64))
-            step = float(net(cost, n_levels - 1.0, name)) * float(min(weights[i], weights[j]))
-            saves[i, j] = saves[j, i] = max(saves[i, j], step)
-            copies[i, j] = copies[j, i] = True
-    edges = _forest(saves)
-    described = _described(saves, selected_gains[columns], np.isin(columns, _in_covariances(clusters)))
-    further: list[tuple[list[int], float]] = []
-
-    def saving(links: NDArray[np.bool_], numeric: NDArray[np.intp]) -> float:
-        """What some of the links, or a covariance of numeric columns and such links, save together."""
-        of_links, p, m = np.where(links, saves, -np.inf), design.p, len(numeric)
-        total = sum(map(of_links.__getitem__, _forest(of_links)))
-        if m > 2:
-            block = net(design.covariance_gain(numeric), m * (m - 1) / 2, 0.0) * weights[numeric].min()
-            joined = np.full((len(saves) - p + 1,) * 2, -np.inf)
-            joined[1:, 1:] = of_links[p:, p:]
-            joined[0, 1:] = joined[1:, 0] = of_links[:p, p:].max(axis=0, initial=-np.inf)
-            total = max(total, float(block) + sum(map(joined.__getitem__, _forest(joined))))
-        return float(total) + sum(more for place, more in further if links[np.ix_(place, place)].any())
-
-    of_groups: dict[tuple[int, int], float] = {}
-    for group, complete, ticks in groups_of_codes(encoding, of_rows.table.codes):
-        place = [columns.index(j) for j in group.columns if j in columns]
-        if len(place) < len(group.columns):
-            continue
-        own, more = chain_gains(group, ticks, weight_of_row[complete])
-        chain = net(own, more, name) * float(weights[place].min())
-        among = saves[np.ix_(place, place)]
-        by_pairs = sum(map(among.__getitem__, _forest(among)))
-        if chain.sum() > by_pairs:
-            further.append((place, float(chain.sum()) - by_pairs))
-            copies[np.ix_(place, place)] = True
-            edges = [(i, j) for i, j in edges if not {i, j} <= set(place)]
-            later = zip(group.columns, group.columns[1:], chain.tolist(), strict=False)
-            of_groups |= {_ordered(a, b): nats for a, b, nats in later if nats > 0.0}
-    pairs = [(*_ordered(columns[i], columns[j]), float(saves[i, j])) for i, j in edges]
-    pairs += [(*pair, nats) for pair, nats in of_groups.items()]
-    pairs.sort(key=lambda pair: (-pair[2], pair[:2]))
-    categories = np.isin(columns, encoding.input_schema.categorical_index)
-    leading = np.where(categories, selected_gains[columns], -np.inf)
-    rivals = described & described[:, None]
-    total = saving(rivals, np.flatnonzero(described[: design.p]))
-    factor = OneFactor()
-    if selected_gains.any():
-        some, rival = np.sort(np.array(columns)[described]).tolist(), saved if total <= saved else 0.0
-        factor = one_factor(of_rows.table.codes, weight_of_row, some, background, h, rival)
-    on = np.isin(columns, factor.columns)
-    explained = on & on[:, None] & ~copies
-    besides = saving(rivals & ~explained, np.flatnonzero((described & ~on)[: design.p]))
-    alike, implied = _alike(design, gains, columns), _implied(design, columns, leading)
-    return ColumnLinks(total, pairs, alike, implied, factor, besides)
+DESCRIBED = 0.1  # least share of the best link of a column that clusters save in it
 
 
 def dependence_inside(
@@ -208,38 +80,22 @@ def pattern_inside(
     return float(nats.sum()), float(weight @ along / weight.sum())
 
 
-def _inside(config: FitConfig[L, S], probabilities: Floats, gains: Floats) -> Iterator[tuple[int, _Design]]:
+def _inside(config: FitConfig[L, S], probabilities: Floats, gains: Floats) -> Iterator[tuple[int, Design]]:
     """Clusters and their rows, by the columns that clusters describe."""
     background = config.background
-    usable = (background.usable[background.grid.p :] > 0) & (gains >= _DESCRIBED * gains.mean())
+    usable = (background.usable[background.grid.p :] > 0) & (gains >= DESCRIBED * gains.mean())
     assert config.encoding is not None
-    columns, scores = _cells_of(config.encoding, background, usable, gains, _INSIDE_WIDTH)
+    columns, scores = cells_of(config.encoding, background, usable, gains, _INSIDE_WIDTH)
     if len(columns) < 2:
         return
     for k, parts in enumerate(probabilities.T):
         rows = np.flatnonzero(parts >= LEAST_PART)
         of_rows, parts = config.of_rows(rows), parts[rows]
         if of_rows.rows_weight >= _FEWEST:
-            yield k, _Design(of_rows, columns, scores, None if (parts == 1.0).all() else parts)
+            yield k, Design(of_rows, columns, scores, None if (parts == 1.0).all() else parts)
 
 
-def _in_covariances(clusters: Clusters | None) -> NDArray[np.intp]:
-    """The input columns that covariances of the clusters may hold."""
-    if clusters is None or clusters.covariances is None:
-        return np.empty(0, np.intp)
-    return clusters.covariances.levels - clusters.background.grid.p
-
-
-def _described(saves: Floats, gains: Floats, held: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The columns in which clusters save at least a tenth of what the best link saves, and those `held` by
-    covariances; all of them if there are no clusters. Clusters do not describe dependence of other columns.
-    """
-    if not gains.any():
-        return np.ones(len(gains), bool)
-    return np.asarray(held | (gains >= _DESCRIBED * np.maximum(saves.max(axis=0), 0.0)) & (gains > 0.0))
-
-
-def _cells_of(
+def cells_of(
     encoding: LevelEncoding,
     background: Background,
     usable: NDArray[np.bool_],
@@ -266,14 +122,6 @@ def _scores(j: int, own: NumberLevels, background: Background) -> Floats:
     return np.append(np.clip(np.rint(z * _STEPS), -_FARTHEST, _FARTHEST), np.nan)
 
 
-def _rows(config: FitConfig[L, S]) -> NDArray[np.intp]:
-    """Rows of weight > 0, or a sample of them."""
-    counted = np.flatnonzero(config.weight) if len(config.weight) else None
-    n = len(config.rows) if counted is None else len(counted)
-    rows = spread(n, SAMPLE_ROWS, config.seed, CraftStream.STAGE_SAMPLE) if n > SAMPLE_ROWS else np.arange(n)
-    return np.asarray(rows if counted is None else counted[rows])
-
-
 def _columns(
     width: NDArray[np.intp], usable: NDArray[np.bool_], selected_gains: Floats, most_width: int = MOST_WIDTH
 ) -> NDArray[np.intp]:
@@ -283,63 +131,7 @@ def _columns(
     return np.sort(order[np.cumsum(width[order]) <= most_width])
 
 
-def _forest(saves: Floats) -> list[tuple[int, int]]:
-    """Edges of the forest of the largest sum, all of them positive (Prim's algorithm, from every root)."""
-    left, best, parent = np.ones(len(saves), bool), np.zeros(len(saves)), np.full(len(saves), -1)
-    edges = []
-    for _ in range(len(saves)):
-        j = int(np.argmax(np.where(left, best, -1.0)))
-        left[j] = False
-        if parent[j] >= 0:
-            edges.append((min(int(parent[j]), j), max(int(parent[j]), j)))
-        nearer = left & (saves[j] > best)
-        best[nearer], parent[nearer] = saves[j, nearer], j
-    return edges
-
-
-def _alike(design: _Design, gains: Floats, columns: Sequence[int]) -> list[tuple[int, int, float]]:
-    """Pairs of input columns with a mutual information of at least half the smaller entropy; a number has
-    that of 8 levels.
-    """
-    p, q = design.p, len(design.start)
-    entropy = np.full(p + q, math.log(_BANDS))
-    if q:
-        counts = np.diag(design.tables)
-        total = design._by_level(counts, (0,))
-        entropy[p:] = np.log(np.maximum(total, 1.0)) - _over(design._by_level(x_log_x(counts), (0,)), total)
-    share = gains / design.weight / np.maximum(np.minimum(entropy, entropy[:, None]), 1e-12)
-    pairs = np.argwhere(np.triu(share >= _ALIKE, 1)).tolist()
-    return sorted((*_ordered(columns[i], columns[j]), min(float(share[i, j]), 1.0)) for i, j in pairs)
-
-
-def _ordered(a: int, b: int) -> tuple[int, int]:
-    return (a, b) if a < b else (b, a)
-
-
-def _implied(
-    design: _Design, columns: Sequence[int], selected_gains: Floats
-) -> list[tuple[int, int, int, int]]:
-    """Pairs of levels: the first nearly always occurs with the second, although the second is not nearly
-    everywhere.
-    """
-    p, start, tables = design.p, design.start, design.tables
-    order = np.argsort(-selected_gains[p:], kind="stable")
-    leading = [int(c) for c in order[:_LEADING] if np.isfinite(selected_gains[p + c])]
-    counts, ends = np.diag(tables), np.append(start, len(tables))
-    out = []
-    for a in leading:
-        rows = slice(ends[a], ends[a + 1])
-        for b in leading:
-            if a == b:
-                continue
-            table = tables[rows, ends[b] : ends[b + 1]]
-            share, of_all = _over(table, table.sum(axis=1, keepdims=True)), counts[ends[b] : ends[b + 1]]
-            found = (share >= _IMPLIED) & (of_all < _IMPLIED * of_all.sum())
-            out += [(columns[p + a], s, columns[p + b], t) for s, t in np.argwhere(found).tolist()]
-    return sorted(out)
-
-
-class _Design:
+class Design:
     """Exact sums of products over pairs of columns, from integers that float64 represents in any order of
     addition.
 
@@ -406,20 +198,20 @@ class _Design:
         gain[:p, :p] = -0.5 * self.both * np.log1p(-(self._correlation**2))
         if q:
             free = np.add.reduceat(np.diag(self.tables) > 0, self.start, dtype=np.float64) - 1.0
-            of_table, of_row = self._by_level(x_log_x(self.tables)), self._by_level(self.tables, axes=(1,))
-            of_margin = self._by_level(x_log_x(of_row), axes=(0,))
-            gain[p:, p:] = of_table - of_margin - of_margin.T + x_log_x(self._by_level(self.tables))
+            of_table, of_row = self.by_level(x_log_x(self.tables)), self.by_level(self.tables, axes=(1,))
+            of_margin = self.by_level(x_log_x(of_row), axes=(0,))
+            gain[p:, p:] = of_table - of_margin - of_margin.T + x_log_x(self.by_level(self.tables))
             parameters[p:, p:] = np.outer(free, free)
             parameters[:p, p:], parameters[p:, :p] = free, free[:, None]
         if p and q:
-            count, total = self._by_level(self.level_counts, (0,)), self._by_level(self.level_sums, (0,))
-            squares = self._by_level(self.level_squares, (0,))
-            explained = self._by_level(_over(self.level_sums**2, self.level_counts), (0,))
+            count, total = self.by_level(self.level_counts, (0,)), self.by_level(self.level_sums, (0,))
+            squares = self.by_level(self.level_squares, (0,))
+            explained = self.by_level(over(self.level_sums**2, self.level_counts), (0,))
             mixed = (
                 0.5
                 * count
                 * np.log(
-                    (squares - _over(total**2, count) + 1.0) / (np.maximum(squares - explained, 0.0) + 1.0)
+                    (squares - over(total**2, count) + 1.0) / (np.maximum(squares - explained, 0.0) + 1.0)
                 )
             )
             gain[p:, :p], gain[:p, p:] = mixed, mixed.T
@@ -451,12 +243,12 @@ class _Design:
         """Mean and variance of every score and level."""
         n, _, total, _, variance = self._cells
         count = np.diag(n)
-        return _over(np.diag(total), count), _over(np.diag(variance), count)
+        return over(np.diag(total), count), over(np.diag(variance), count)
 
     def correlations(self) -> Floats:
         """Correlations of all pairs of scores and levels, 0 of two levels of one column."""
         _, product, total, share, variance = self._cells
-        r = _over(product - total * share.T, np.sqrt(variance * variance.T))
+        r = over(product - total * share.T, np.sqrt(variance * variance.T))
         r[self._owner[:, None] == self._owner] = 0.0
         return r
 
@@ -475,7 +267,7 @@ class _Design:
 
         def of_column(values: Floats) -> Floats:
             """Sums over the levels of a column, for each of them."""
-            return np.repeat(self._by_level(values, (1,)), widths, axis=1) if len(widths) else values
+            return np.repeat(self.by_level(values, (1,)), widths, axis=1) if len(widths) else values
 
         with_level = of_column(self.level_counts.T)
         n = np.block([[self.both, with_level], [with_level.T, of_column(of_column(self.tables).T)]])
@@ -483,7 +275,7 @@ class _Design:
         levels = [self.level_counts, of_column(self.tables)]
         total = np.block([[self.sums, of_column(self.level_sums.T)], levels])
         square = np.block([[self.squares, of_column(self.level_squares.T)], levels])
-        share = _over(total, n)
+        share = over(total, n)
         variance = np.maximum(square - total * share, 0.0)
         variance[:p] = np.where(variance[:p] > 1e-6, variance[:p], 0.0)
         return n, product, total, share, variance
@@ -502,18 +294,18 @@ class _Design:
         """(p, p) correlations over the rows with both values, 0 on the diagonal; squares around the mean
         contain one row of variance 1.
         """
-        variance = np.maximum(self.squares - _over(self.sums**2, self.both), 0.0) + 1.0
-        r = (self.products - _over(self.sums * self.sums.T, self.both)) / np.sqrt(variance * variance.T)
+        variance = np.maximum(self.squares - over(self.sums**2, self.both), 0.0) + 1.0
+        r = (self.products - over(self.sums * self.sums.T, self.both)) / np.sqrt(variance * variance.T)
         np.fill_diagonal(r, 0.0)
         return np.asarray(r)
 
-    def _by_level(self, values: Floats, axes: tuple[int, ...] = (0, 1)) -> Floats:
+    def by_level(self, values: Floats, axes: tuple[int, ...] = (0, 1)) -> Floats:
         """Sums over the levels of every categorical column."""
         for axis in axes:
             values = np.add.reduceat(values, self.start, axis=axis)
         return values
 
 
-def _over(x: Floats, n: Floats) -> Floats:
+def over(x: Floats, n: Floats) -> Floats:
     """x / n, 0 where n is 0."""
     return np.divide(x, n, out=np.zeros_like(x), where=n > 0)

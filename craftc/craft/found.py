@@ -11,8 +11,8 @@ from craftc._common.merge_path import Change, shortest_step
 from craftc._common.typing import Floats
 from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters
-from craftc.craft.dependence import column_links
 from craftc.craft.fitted import ColumnLinks, FittedClusters, saved_by
+from craftc.craft.links import column_links
 from craftc.craft.refit import Former
 from craftc.craft.rows import L, RowStore, S
 from craftc.craft.search import AutomaticResult, EncodedRows, FitConfig

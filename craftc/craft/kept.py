@@ -24,9 +24,9 @@ from craftc._common.typing import (
 )
 from craftc._common.validation import check_countable, check_weight, counts_in
 from craftc.craft.background import Background
-from craftc.craft.dependence import column_links
 from craftc.craft.fitted import FittedClusters, RowCounts
 from craftc.craft.fixed import check_far
+from craftc.craft.links import column_links
 from craftc.craft.parameters import ClusterCount, range_of
 from craftc.craft.progress import ProgressMeter
 from craftc.craft.refit import WithRefits, _Fits

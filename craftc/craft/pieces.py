@@ -22,7 +22,7 @@ def pattern_of_pieces(found: Found[L, S], clear: float | None) -> float | None:
     """Nats of the dependence inside clusters over the nats that these save, if they are pieces of a gradual
     pattern that links do not show. `clear`: the share of the rows that are clearly placed, where it is known.
 
-    Pieces of groups are no pattern: the clusters are those that describe the table best.
+    Pieces of groups are no pattern, so that the clusters must be the ones that describe the table best.
     """
     if clear is None or clear >= _TOUCHING or found.dependent:
         return None

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from craftc import CRAFT
-from craftc.craft import dependence, search
+from craftc.craft import links, search
 from craftc.craft.rows import local, partitioned
 from craftc.craft.rows.recipes import sides_moved
 from craftc.craft.search import automatic, covariances, splits
@@ -37,7 +37,7 @@ COUNTS = {"rounds": 0, "losses": 0, "local passes": 0, "fits": 0, "errors": 0}
 def low_limits(large=100, few=40):
     """Tables, clusters and samples are large above a hundred rows or less."""
     with contextlib.ExitStack() as stack:
-        for module in (automatic, covariances, dependence, search, splits):
+        for module in (automatic, covariances, links, search, splits):
             stack.enter_context(mock.patch.object(module, "SAMPLE_ROWS", large))
         stack.enter_context(mock.patch.object(covariances, "_ROWS", large))
         stack.enter_context(mock.patch.object(partitioned, "_FEW_ROWS", few))

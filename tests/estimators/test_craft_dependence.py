@@ -12,11 +12,12 @@ import pandas as pd
 import pytest
 
 from craftc import CRAFT, MixedTable, load_model, save_model
-from craftc.craft import dependence, diagnosis
+from craftc.craft import dependence, diagnosis, links
 from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters
-from craftc.craft.dependence import LEAST_PART, PARTS, column_links, dependence_inside
+from craftc.craft.dependence import LEAST_PART, PARTS, dependence_inside
 from craftc.craft.fitted import ColumnLinks
+from craftc.craft.links import column_links
 from craftc.craft.parameters import ModelSpec
 from craftc.craft.rows.local import LocalRows
 from craftc.craft.search import FitConfig
@@ -103,12 +104,12 @@ def test_weights_equal_repeated_rows():
 
 @pytest.mark.parametrize("factor", [0.2, 1.0, 3.0])
 def test_the_reference_agrees_on_a_sample(monkeypatch, factor):
-    monkeypatch.setattr(dependence, "SAMPLE_ROWS", 400)
+    monkeypatch.setattr(links, "SAMPLE_ROWS", 400)
     table = dependent(3, n=2000, missing=0.0)
     config, encoding = config_of(table, factor=factor)
     drawn = []
-    spread = dependence.spread
-    monkeypatch.setattr(dependence, "spread", lambda *key: drawn.append(spread(*key)) or drawn[0])
+    spread = links.spread
+    monkeypatch.setattr(links, "spread", lambda *key: drawn.append(spread(*key)) or drawn[0])
     ours = column_links(config, encoding, np.zeros(8))
     some = table.take(drawn[0])
     # the sample's numbers in the units of the whole table

@@ -19,8 +19,9 @@ from scipy.special import softmax
 from craftc._common.random import SAMPLE_ROWS, CraftStream
 from craftc._common.typing import Floats, Labels
 from craftc.craft.clusters import Clusters
-from craftc.craft.dependence import LEAST_PART, PARTS, column_links, dependence_inside
+from craftc.craft.dependence import LEAST_PART, PARTS, dependence_inside
 from craftc.craft.found import Found
+from craftc.craft.links import column_links
 from craftc.craft.rows import L, S
 from craftc.craft.rows.scores import CLEAR_MARGIN, margins_of
 from craftc.craft.search import FitConfig
