@@ -35,6 +35,10 @@ _NO_NUMBER = (
     "Column {!r} cannot be read as numbers: every argument must be a string or a number that fits float64, "
     "got {}; {} takes numbers only: convert or drop the column, or use CRAFT, which reads categories."
 )
+_NO_DATE = (
+    "Column {!r} cannot be read as numbers: it holds dates or durations ({}); {} takes numbers only: drop the "
+    "column, or pass the table craftc.read_table(X), which makes days of dates."
+)
 
 
 def refuse_categories(schema: Schema, estimator_name: str) -> None:
@@ -272,12 +276,12 @@ def _refuse_dates(X: object, estimator_name: str) -> None:
     """
     dtype = getattr(X, "dtype", None)
     if getattr(dtype, "kind", "") in ("m", "M"):
-        raise TypeError(_NO_NUMBER.format("x0", dtype, estimator_name))
+        raise TypeError(_NO_DATE.format("x0", dtype, estimator_name))
     frame = as_frame(X) if hasattr(X, "columns") else None
     for name, kind in frame.schema.items() if frame is not None else ():
         if frame is not None and kind.is_temporal():
             cells = frame.get_column(name).drop_nulls().head(1).to_list()
-            raise TypeError(_NO_NUMBER.format(str(name), repr([*cells, kind][0])[:60], estimator_name))
+            raise TypeError(_NO_DATE.format(str(name), str([*cells, kind][0])[:60], estimator_name))
 
 
 def _explain(X: object, estimator_name: str) -> None:

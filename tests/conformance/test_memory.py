@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:Constant columns:UserWarning"),
     pytest.mark.filterwarnings("ignore:Columns without variance:UserWarning"),
-    pytest.mark.filterwarnings("ignore:BPMeans found:UserWarning"),
+    pytest.mark.filterwarnings("ignore:(BPMeans|KFeatures) found:UserWarning"),
     pytest.mark.filterwarnings("ignore:.* clusters have at most D:UserWarning"),
     pytest.mark.filterwarnings("ignore:.* fewer than n_clusters=:UserWarning"),
     pytest.mark.filterwarnings("ignore:Columns differ in scale:UserWarning"),

@@ -232,7 +232,10 @@ def test_dates_of_arrow_are_no_numbers(name, kind):
     cells = {"timestamp": days, "date": days.date, "duration": days - days[0]}[kind]
     table = pa.table({"a": NUMBERS[:, 0], "t": pa.array(cells)})
     for X in (table, table.to_pandas(types_mapper=pd.ArrowDtype)):
-        with pytest.raises(TypeError, match="Column 't' cannot be read as numbers"):
+        words = (
+            r"Column 't' cannot be read as numbers: it holds dates.*craftc\.read_table\(X\), which makes days"
+        )
+        with pytest.raises(TypeError, match=words):
             fitted(name, X)
 
 
