@@ -36,8 +36,8 @@ _NO_NUMBER = (
     "got {}; {} takes numbers only: convert or drop the column, or use CRAFT, which reads categories."
 )
 _NO_DATE = (
-    "Column {!r} cannot be read as numbers: it holds dates or durations ({}); {} takes numbers only: drop the "
-    "column, or pass the table craftc.read_table(X), which makes days of dates."
+    "Column {!r} cannot be read as numbers: it holds dates or durations ({}); {} takes numbers only: drop "
+    "the column, or pass the table craftc.read_table(X), which makes days of dates."
 )
 
 
