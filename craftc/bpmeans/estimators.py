@@ -355,7 +355,8 @@ class BPMeans(FeatureModel):
             distinct = {id(start): start for start in reversed(starts) if start is not None}
             fits += [from_memberships(data, config, s.masks, s.n_features) for s in distinct.values()]
             if isinstance(self.init, str) and self.init == "greedy":
-                fits.append(best_restarts(data, config, improve=not automatic)[-1].fit)
+                known = min((fit.objective for fit in fits if automatic), default=np.inf)
+                fits.append(best_restarts(data, config, improve=not automatic, target=known)[-1].fit)
                 if config.exchanges and not automatic and config.max_iter > 1:
                     fits += grown_starts(data, config)
         best: FeatureFit | None = None

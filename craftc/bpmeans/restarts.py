@@ -158,10 +158,13 @@ def run_for(
     return bpmeans_kernel.Run(*cells, *search, config.max_iter, order, n_threads)
 
 
-def best_restarts(data: FeatureData, config: FeatureConfig, improve: bool = True) -> list[Record]:
+def best_restarts(
+    data: FeatureData, config: FeatureConfig, improve: bool = True, target: float = math.inf
+) -> list[Record]:
     """Solutions that were the lowest when their start ended, after exchanges; the last is the best of all.
 
     No result depends on later restarts or on the number of threads: more restarts never end with a higher J.
+    `target`: J of a known solution; long starts that would not reach it soon are given up.
     """
     side_by_side = restarts_in_parallel(data, config)
     run = None if side_by_side or config.shuffle else run_for(data, config, threads_within(data, config))
@@ -172,7 +175,9 @@ def best_restarts(data: FeatureData, config: FeatureConfig, improve: bool = True
     else:
         n_threads = data.n_threads if side_by_side else 1
         starts = range(config.n_init)
-        found = parallel_map(lambda r: run_restart(data, config, r, run), starts, n_threads, config.stop)
+        found = parallel_map(
+            lambda r: run_restart(data, config, r, run, target=target), starts, n_threads, config.stop
+        )
         fits = dict(enumerate(found))
         objectives = np.array([fit.objective for fit in found])
         sweeps = np.array([fit.n_iter for fit in found])
@@ -290,16 +295,21 @@ def _promising(objectives: Floats, most: int, tolerance: float) -> list[int]:
 
 
 def run_restart(
-    data: FeatureData, config: FeatureConfig, r: int, run: bpmeans_kernel.Run | None, report: bool = True
+    data: FeatureData,
+    config: FeatureConfig,
+    r: int,
+    run: bpmeans_kernel.Run | None,
+    report: bool = True,
+    target: float = math.inf,
 ) -> FeatureFit:
-    """One restart, sweep by sweep."""
+    """One restart, sweep by sweep, given up if J would not reach `target` soon."""
     if run is None:
         order = data.points.order(config.seed, r) if config.shuffle else _TABLE_ORDER
         run = run_for(data, config, threads_within(data, config), order)
     some = np.array([r])
     draws = random_draws(config, some, config.n_features or config.cap)[0]
     run.greedy(int(_bases(data, config, some)[0]), config.n_features, draws, int(_trials(config, some)[0]))
-    return run_to_convergence(run, config, f"start {r}" if report else None)
+    return run_to_convergence(run, config, f"start {r}" if report else None, target)
 
 
 def exchange_features(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -279,3 +280,16 @@ def test_the_exchanges_of_a_choice_visit_a_limited_number_of_cells(monkeypatch):
     assert sweeps[0] <= sweeps[1] <= sweeps[2]
     assert ends[0].objective >= ends[1].objective >= ends[2].objective
     assert ends[2].objective < ends[0].objective
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_starts_of_a_large_table_that_cannot_reach_the_path_are_given_up(seed, monkeypatch, capsys):
+    """The solution of the path is known before the starts; a start far above it takes few sweeps."""
+    rng = np.random.default_rng(seed)
+    X = (3 * rng.normal(size=(8, 16)))[rng.integers(0, 8, 2000)] + rng.normal(size=(2000, 16))
+    monkeypatch.setattr(restarts, "_SMALL", 0)  # as a table of many rows
+    model = BPMeans(random_state=0, verbose=1).fit(X)
+    lines = [line for line in capsys.readouterr().out.splitlines() if re.match(r"start \d+: .* sweeps", line)]
+    sweeps = [int(re.search(r"after (\d+) sweeps", line)[1]) for line in lines[-model.n_init :]]
+    assert max(sweeps) < 10
+    assert model.objective_ <= KFeatures(random_state=0).fit(X).inertia_ + 8 * model.feature_penalty_
