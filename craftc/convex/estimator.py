@@ -16,9 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 from craftc._common.cluster_moments import (
     ROWS_PER_CLUSTER,
     ClusterMoments,
-    consistent_choice,
-    description_length,
-    effective_dimensions,
 )
 from craftc._common.estimator import all_or_nothing, column_names, warn_of_exact_choice
 from craftc._common.labels import canonical
@@ -41,6 +38,7 @@ from craftc._common.validation import (
 from craftc._fusion.datafits import SparseMatrix, Squares
 from craftc._fusion.graph import N_NEIGHBORS, Graph, edges_of
 from craftc._fusion.path import RegularizationPath, follow
+from craftc.convex.choice import shortest
 from craftc.convex.fusing import fusing_penalty
 from craftc.describe.frames import MomentsSummary
 from craftc.table.numbers import read_numbers
@@ -302,21 +300,7 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
             # the most clusters that are allowed, else the fewest; among ties, the smallest penalty
             ranks = [count if count <= self.n_clusters else -count for count in counts]
             return len(ranks) - 1 - int(np.argmax(ranks[::-1]))
-        scatter = float((weight[:, None] * spread**2).sum())
-        most = max(1, int(weight.sum() / ROWS_PER_CLUSTER))
-
-        def choose(dimensions: float) -> int:
-            nats = [
-                row_description_length(spread, part, scatter, dimensions, weight) if most >= K else np.inf
-                for part, K in zip(parts, counts, strict=True)
-            ]
-            return int(np.argmin(nats))
-
-        def dimensions_of(chosen: int) -> float:
-            labels = parts[chosen]
-            return effective_dimensions(spread - _means(spread, labels, weight)[labels], weight)
-
-        return consistent_choice(choose, dimensions_of, effective_dimensions(spread, weight))
+        return shortest(parts, spread, weight)
 
     def _warn_of_other_number(self, wanted: int) -> None:
         """Warn that no point of the path has the number of clusters that was asked for."""
@@ -391,18 +375,3 @@ def gaussian_weights(rows: Floats, n_neighbors: int) -> coo_array:
     near = coo_array((weight, (i, j)), (n, n)).tocsr()
     near.data = np.minimum(near.data, 1.0)  # pairs found twice were added up
     return near.maximum(near.T)
-
-
-def row_description_length(
-    spread: Floats, label: Labels, scatter: float, dimensions: float, weight: Floats
-) -> float:
-    """Description length of the rows, in nats, under clusters around their means."""
-    sizes, means = np.bincount(label, weight).astype(np.float64), _means(spread, label, weight)
-    within = scatter - float((means**2 * sizes[:, None]).sum())
-    return description_length(sizes, dimensions, within, scatter)
-
-
-def _means(spread: Floats, label: Labels, weight: Floats) -> Floats:
-    """(K, D) means of the clusters."""
-    sums = np.stack([np.bincount(label, weight * column) for column in spread.T], axis=1)
-    return np.asarray(sums / np.bincount(label, weight)[:, None])

@@ -17,6 +17,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from craftc import ConvexClustering
 from craftc._common import threads
+from craftc.convex.choice import is_clear
 from craftc.convex.estimator import gaussian_weights
 from craftc.covariates import knn_similarity
 from tests.common import examples
@@ -511,3 +512,22 @@ def test_more_columns_than_rows(kind, monkeypatch):
     np.testing.assert_allclose(model.cluster_centers_, narrow.cluster_centers_ @ turn.T, atol=1e-4)
     assert model.objective_ == pytest.approx(narrow.objective_, rel=1e-6)
     assert model.duality_gap_ <= model.tol
+
+
+@pytest.mark.parametrize(("D", "step"), [(300, 1.0), (300, 2.0), (50, 2.0), (2000, 1.0)])
+def test_clusters_that_differ_in_one_direction_and_scatter_in_many(D, step):
+    """The dimensions of the whole table are few and hide them; those within many clusters show them."""
+    truth = np.repeat([0, 1, 2], 20)
+    X = np.random.default_rng(0).normal(size=(60, D)) + step * truth[:, None]
+    assert adjusted_rand_score(truth, ConvexClustering().fit(X).labels_) == 1.0
+    line = 9.0 * np.random.default_rng(1).random((60, 1)) + np.random.default_rng(2).normal(size=(60, D)) / 4
+    assert ConvexClustering().fit(line).n_clusters_ < 10
+
+
+@pytest.mark.parametrize(("each", "step", "clear"), [(20, 100.0, True), (20, 3.0, False), (5, 100.0, False)])
+def test_clear_clusters(each, step, clear):
+    """Clusters of few rows, such as those of equal numbers of a rounded column, are no evidence."""
+    labels = np.repeat(np.arange(12, dtype=np.int32), each)
+    X = np.random.default_rng(0).normal(size=(len(labels), 3))
+    X[:, 0] += step * labels
+    assert is_clear(X - X.mean(axis=0), labels, np.ones(len(X))) == clear
