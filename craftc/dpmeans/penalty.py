@@ -66,17 +66,30 @@ def choose_penalty(
     `fit`: runs a descent at a lambda^2. `cap`: maximal number of clusters.
 
     Returns lambda^2, about the largest that gives this partition; the first of the path (no row is
-    further from the mean) if one cluster is best; and the partition.
+    further from the mean) if one cluster is best; and the partition. As in :func:`_shortest`, the dimensions
+    of the last partition of the path show clear clusters that those of the whole table hide.
     """
 
     most = max(1, min(cap, MOST_CHOSEN, int(rows.total // ROWS_PER_CLUSTER), len(rows)))
     path = [float(penalty) for penalty in farthest_first(rows, most)[1]]
     fits = cache(fit)
-    return consistent_choice(
-        lambda dimensions: _along_path(path, fits, partial(_length, rows, dimensions)),
-        lambda chosen: _dimensions(rows, chosen[1].labels),
-        _dimensions(rows, rows.one_cluster()),
-    )
+    while path[0] > 0 and len(fits(path[0]).sizes) > 1:  # collapsed moves count the effect on the mean, too
+        path[0] *= 2.0
+
+    def choose(dimensions: float) -> tuple[float, SphericalFit[Labels]]:
+        return _along_path(path, fits, partial(_length, rows, dimensions))
+
+    def dimensions_of(chosen: tuple[float, SphericalFit[Labels]]) -> float:
+        return _dimensions(rows, chosen[1].labels)
+
+    chosen = consistent_choice(choose, dimensions_of, _dimensions(rows, rows.one_cluster()))
+    before, more = dimensions_of(chosen), _dimensions(rows, fits(path[-1]).labels)
+    if more > (1.0 + DIMENSIONS_TOLERANCE) * before:
+        finer, length = choose(more), partial(_length, rows, math.sqrt(more * before))
+        shorter = length(finer[1].sizes, finer[1].inertia) < length(chosen[1].sizes, chosen[1].inertia)
+        if shorter and SplitSearch(rows, labels=finer[1].labels.copy()).is_clear:
+            return finer
+    return chosen
 
 
 def _along_path(

@@ -106,3 +106,19 @@ def test_no_scatter_has_one_dimension():
 def test_the_farthest_row_may_have_hardly_any_weight():
     X = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0], [1e90, 1e90]])
     assert effective_dimensions(X, np.array([1.0, 1.0, 1.0, 1e-290])) == effective_dimensions(X[:3])
+
+
+@pytest.mark.parametrize("mode", ["serial", "delayed", "collapsed"])
+def test_modes_of_the_paper_without_clusters(mode):
+    """One cluster is a candidate in every mode."""
+    for seed in range(8):
+        X = np.random.default_rng(seed).normal(size=(300, 6))
+        assert DPMeans(mode=mode).fit(X).n_clusters_ == 1
+
+
+@pytest.mark.parametrize("mode", ["serial", "delayed", "collapsed"])
+def test_modes_of_the_paper_and_clusters_in_one_direction(mode):
+    """The dimensions of the whole table, which are few, hide them."""
+    truth = np.repeat([0, 1, 2], 20)
+    X = np.random.default_rng(0).normal(size=(60, 4)) + 4.0 * truth[:, None]
+    assert (DPMeans(mode=mode).fit(X).labels_ == truth).mean() > 0.95
