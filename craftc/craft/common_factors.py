@@ -23,7 +23,7 @@ from craftc._common.typing import Floats, Mask
 
 FEWEST_COLUMNS = 5  # one factor has at most half of the parameters of all their correlations
 FEWEST_OWN_COLUMNS = 12  # of the covariances of single clusters; of fewer, all correlations cost little
-_MOST_FACTORS, _COLUMNS_OF_A_FACTOR = 3, 6  # of few columns; of many
+_MOST_FACTORS, _CELLS_OF_A_FACTOR = 3, 6  # of few columns; columns and rows of each of many
 STEPS, RANKING_STEPS = 8, 2  # of the principal factors, each with new uniquenesses; where groups are ranked
 _LEAST = 0.01  # uniqueness
 _MANY_COLUMNS = 32  # above which BLAS could share a matrix among threads, so that bits depend on these
@@ -67,8 +67,11 @@ def common_factors(S: Floats, weight: Floats, h: float, n_steps: int = STEPS) ->
     a parameter, after steps of the principal factors; None: there are none.
     """
     (g, m), deviation = S.shape[:2], np.sqrt(np.diagonal(S, axis1=1, axis2=2))
-    most = min(max(_MOST_FACTORS, m // _COLUMNS_OF_A_FACTOR), m)
-    price = (m - np.arange(most)) * h  # of the first factor, the second, ...
+    most = min(max(_MOST_FACTORS, m // _CELLS_OF_A_FACTOR), m)
+    # of the first factor, the second, ...; nearly as many factors as rows describe any table of many columns
+    price = np.where(
+        np.arange(most) < (weight // _CELLS_OF_A_FACTOR)[:, None], (m - np.arange(most)) * h, np.inf
+    )
     rho, half, some = S / (deviation[:, :, None] * deviation[:, None]), 0.5 * (weight + 1.0), np.arange(g)
     with one_blas_thread() if m > _MANY_COLUMNS else nullcontext():
         uniqueness, vectors = 1.0 / np.diagonal(np.linalg.inv(rho), axis1=1, axis2=2), None
@@ -76,7 +79,8 @@ def common_factors(S: Floats, weight: Floats, h: float, n_steps: int = STEPS) ->
             scale = np.sqrt(uniqueness)
             values, vectors = _largest(rho / (scale[:, :, None] * scale[:, None]), 2 * most, vectors)
             theta = np.maximum(values[:, :most], 1.0)
-            used = np.logical_and.accumulate(half[some, None] * (theta - 1.0 - np.log(theta)) > price, axis=1)
+            fit = half[some, None] * (theta - 1.0 - np.log(theta))
+            used = np.logical_and.accumulate(fit > price[some], axis=1)
             paid = used[:, 0]
             if not paid.any():
                 return None

@@ -811,3 +811,14 @@ def test_groups_behind_common_factors():
     model = CRAFT(random_state=0).fit(X)
     assert adjusted_rand_score(groups, model.labels_) > 0.95
     assert all(len(each.columns) > 12 for each in model.covariances_)
+
+
+def test_groups_in_few_rows_of_many_columns():
+    """Independent columns, in which as many factors as rows would describe the groups, too."""
+    rng = np.random.default_rng(3)
+    groups = np.arange(40) % 2
+    X = rng.normal(size=(40, 300))
+    X[:, :60] += rng.normal(0, 1.5, (2, 60))[groups]
+    model = CRAFT(random_state=0).fit(X)
+    assert adjusted_rand_score(groups, model.labels_) == 1.0
+    assert CRAFT(random_state=0).fit(X[:, 60:]).n_clusters_ == 1

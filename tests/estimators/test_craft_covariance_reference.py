@@ -131,6 +131,20 @@ def test_factors_of_many_columns(p, n_factors):
     np.testing.assert_allclose(np.diag(found.matrix[0]), np.diag(S), rtol=0.02)
 
 
+@pytest.mark.parametrize("p", [30, 200])
+def test_few_rows_have_fewer_factors(p):
+    """As many factors as rows describe any table, and save more than they cost in one of many columns."""
+    rng, n, h = np.random.default_rng(p), 30, 0.5 * np.log(30)
+    noise = np.corrcoef(rng.normal(size=(n, p)).T)
+    noise = 0.95 * noise + 0.05 * np.eye(p)
+    assert common_factors(noise[None], np.array([float(n)]), h) is None
+    assert covariance.with_factors(noise, n, h) is None
+    X = rng.normal(size=(n, 8)) @ (2.0 * rng.normal(size=(8, p))) + rng.normal(size=(n, p))
+    S = 0.95 * np.corrcoef(X.T) + 0.05 * np.eye(p)
+    found, expected = common_factors(S[None], np.array([float(n)]), h), covariance.with_factors(S, n, h)
+    assert found.r == expected[2] == 5
+
+
 def test_factors_of_a_group_do_not_depend_on_others():
     """One of three groups has no factor; that of the second one vanishes on the way."""
     S, weight, n, h = np.empty((3, 14, 14)), np.full(3, 200.0), 200, 2.65

@@ -56,7 +56,7 @@ FEWEST_LEVELS = 4
 WORTH, TIE = 1e-6, 1e-9
 SHRINKAGE = 0.05  # of the correlations of the table towards 0
 FEWEST_OF_FACTORS, FEWEST_OF_OWN_FACTORS = 5, 12
-MOST_FACTORS, COLUMNS_OF_A_FACTOR, LEAST_UNIQUENESS = 3, 6, 0.01
+MOST_FACTORS, CELLS_OF_A_FACTOR, LEAST_UNIQUENESS = 3, 6, 0.01
 FACTOR_STEPS, RANKING_STEPS = 8, 2  # of a partition; where unions are ranked
 MOST_COLUMNS, EM_STEPS = 512, 10
 WINDOW = 1.0 / 16.0  # of the cells
@@ -459,7 +459,7 @@ def with_factors(S, N, h, n_steps=FACTOR_STEPS):
     None if no factor pays for its loadings. A factor after j others has m - j of them.
     """
     m, sd = len(S), np.sqrt(np.diag(S))
-    most = max(MOST_FACTORS, m // COLUMNS_OF_A_FACTOR)
+    most = min(max(MOST_FACTORS, m // CELLS_OF_A_FACTOR), N // CELLS_OF_A_FACTOR)
     rho = S / sd / sd[:, None]
     psi = 1.0 / np.diag(np.linalg.inv(rho))
     for _ in range(n_steps):
