@@ -109,9 +109,9 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         rows the weights connect, and ends when the choice of the clustering needs no smaller penalties.
     n_clusters : int, optional
         The point of the path with the most clusters, but at most this number, is chosen; a warning says where
-        it has another number. None: the point with
-        the smallest description length (BIC of a spherical Gaussian classification likelihood with equal
-        variances, in as many dimensions as the scatter has), with at most one cluster per five rows.
+        it has another number. None: the point with the smallest description length (BIC of a spherical
+        Gaussian classification likelihood with equal variances, in as many dimensions as the scatter has),
+        with at most one cluster per five rows.
     weights : {"gaussian-knn"}, array or sparse array (n, n), or callable, default="gaussian-knn"
         w, symmetric, >= 0; 0 is no edge, and rows that no path of edges connects are never fused.
         "gaussian-knn": ``exp(-|p_i - p_j|^2 / (2 s^2))``, at least .01, if one row is among the nearest
