@@ -119,7 +119,7 @@ def tables():
         "dates and numbers": (
             frame(day=pd.date_range("2020", periods=6)),
             TypeError,
-            "'day' cannot be read as numbers.*Timestamp",
+            "'day' cannot be read as numbers: it holds dates",
         ),
         "array of dates": (dates.to_numpy(), TypeError, "'x0' cannot be read as numbers.*datetime64"),
         "objects": (
