@@ -102,7 +102,7 @@ def _sums(X: NDArray[Any], labels: Labels, centres: Floats, weight: Floats | Non
 
 ROWS_PER_CLUSTER = 5  # minimum average for which the criterion can choose a number of clusters
 _MOST_CHOICES = 8  # choices by the dimensions of the former choice, at most
-DIMENSIONS_TOLERANCE = 0.05  # relative change of the dimensions at which they end
+_DIMENSIONS_TOLERANCE = 0.05  # relative change of the dimensions at which they end
 _PRODUCTS = 1 << 33  # multiplications that count the dimensions of a scatter
 
 
@@ -157,8 +157,31 @@ def consistent_choice(
     chosen = choose(dimensions)
     for _ in range(_MOST_CHOICES - 1):
         found = dimensions_of(chosen)
-        if abs(found - dimensions) <= DIMENSIONS_TOLERANCE * dimensions:
+        if abs(found - dimensions) <= _DIMENSIONS_TOLERANCE * dimensions:
             break
         dimensions = found
         chosen = choose(dimensions)
+    return chosen
+
+
+def clearer_choice(
+    chosen: T,
+    dimensions: tuple[float, float],
+    choose: Callable[[float], T],
+    length: Callable[[T, float], float],
+    is_clear: Callable[[T], bool],
+) -> T:
+    """The choice by the dimensions of many small clusters, where it is shorter than `chosen` and clear.
+
+    The dimensions of the whole table hide clusters that differ in few directions and scatter in many; those
+    of many small clusters show them.
+
+    `dimensions`: those of `chosen`, and of many small clusters. `choose`: chooses by given dimensions.
+    `length`: the description length of a choice in given dimensions; both are compared in the geometric mean.
+    """
+    before, more = dimensions
+    if more > (1.0 + _DIMENSIONS_TOLERANCE) * before:
+        finer, between = choose(more), math.sqrt(more * before)
+        if length(finer, between) < length(chosen, between) and is_clear(finer):
+            return finer
     return chosen

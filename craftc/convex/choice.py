@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from craftc._common.cluster_moments import (
-    DIMENSIONS_TOLERANCE,
     ROWS_PER_CLUSTER,
+    clearer_choice,
     consistent_choice,
     description_length,
     effective_dimensions,
@@ -24,9 +23,6 @@ def shortest(parts: Sequence[Labels], spread: Floats, weight: Floats) -> int:
     """The point whose clusters have the smallest description length, at most one for every five rows.
 
     `parts`: labels (n,) at every point. `spread` (n, D): the rows less their mean. `weight` (n,).
-
-    The dimensions of the whole table come first. They hide clusters that differ in few directions and scatter
-    in many; those of the finest point show them, if they are clear (as `DPMeans` has it).
     """
     counts = [int(part.max()) + 1 for part in parts]
     scatter = float((weight[:, None] * spread**2).sum())
@@ -44,13 +40,14 @@ def shortest(parts: Sequence[Labels], spread: Floats, weight: Floats) -> int:
         return effective_dimensions(spread - _means(spread, parts[point], weight)[parts[point]], weight)
 
     chosen = consistent_choice(choose, dimensions_of, effective_dimensions(spread, weight))
-    before = dimensions_of(chosen)
-    more = dimensions_of(int(np.argmax([count if count <= allowed else 0 for count in counts])))
-    if more > (1.0 + DIMENSIONS_TOLERANCE) * before:
-        finer, between = choose(more), math.sqrt(more * before)
-        if length(finer, between) < length(chosen, between) and is_clear(spread, parts[finer], weight):
-            return finer
-    return chosen
+    finest = int(np.argmax([count if count <= allowed else 0 for count in counts]))
+    return clearer_choice(
+        chosen,
+        (dimensions_of(chosen), dimensions_of(finest)),
+        choose,
+        length,
+        lambda point: is_clear(spread, parts[point], weight),
+    )
 
 
 def is_clear(spread: Floats, label: Labels, weight: Floats) -> bool:

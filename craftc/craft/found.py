@@ -47,12 +47,8 @@ class Found(Generic[L, S]):
         their numbers.
         """
         rows, background, encoding = encoded.rows, encoded.background, encoded.encoding
-        moments, path, along, clusters = (
-            result.moments,
-            result.merge_path,
-            result.path_clusters,
-            result.clusters,
-        )
+        moments, path, along = result.moments, result.merge_path, result.path_clusters
+        clusters = result.clusters
         assert isinstance(encoding, LevelEncoding)
         original_units = encoded.in_original_units(moments, result.labels, config.n_threads)
         if result.cross is not None:

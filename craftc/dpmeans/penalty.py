@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.cluster_moments import (
-    DIMENSIONS_TOLERANCE,
     ROWS_PER_CLUSTER,
+    clearer_choice,
     consistent_choice,
     description_length,
     effective_dimensions,
@@ -66,8 +66,7 @@ def choose_penalty(
     `fit`: runs a descent at a lambda^2. `cap`: maximal number of clusters.
 
     Returns lambda^2, about the largest that gives this partition; the first of the path (no row is
-    further from the mean) if one cluster is best; and the partition. As in :func:`_shortest`, the dimensions
-    of the last partition of the path show clear clusters that those of the whole table hide.
+    further from the mean) if one cluster is best; and the partition.
     """
 
     most = max(1, min(cap, MOST_CHOSEN, int(rows.total // ROWS_PER_CLUSTER), len(rows)))
@@ -83,13 +82,13 @@ def choose_penalty(
         return _dimensions(rows, chosen[1].labels)
 
     chosen = consistent_choice(choose, dimensions_of, _dimensions(rows, rows.one_cluster()))
-    before, more = dimensions_of(chosen), _dimensions(rows, fits(path[-1]).labels)
-    if more > (1.0 + DIMENSIONS_TOLERANCE) * before:
-        finer, length = choose(more), partial(_length, rows, math.sqrt(more * before))
-        shorter = length(finer[1].sizes, finer[1].inertia) < length(chosen[1].sizes, chosen[1].inertia)
-        if shorter and SplitSearch(rows, labels=finer[1].labels.copy()).is_clear:
-            return finer
-    return chosen
+    return clearer_choice(
+        chosen,
+        (dimensions_of(chosen), _dimensions(rows, fits(path[-1]).labels)),
+        choose,
+        lambda found, dimensions: _length(rows, dimensions, found[1].sizes, found[1].inertia),
+        lambda found: SplitSearch(rows, labels=found[1].labels.copy()).is_clear,
+    )
 
 
 def _along_path(
@@ -172,10 +171,8 @@ def _of_any_number(rows: DPMeansRows[S, L], cap: int, seed: int, whole: bool) ->
 
 
 def _shortest(sample: DenseData, cap: int) -> SplitSearch:
-    """The search for the shortest description, with the dimensions of the scatter within its clusters.
-
-    The dimensions of the whole table come first. They hide clusters that differ in few directions and
-    scatter in many; those of many small clusters show them, if they are clear.
+    """The search for the shortest description, with the dimensions of the scatter within its clusters, or
+    within many small ones.
     """
     most = max(1, min(cap, MOST_PAIRED, int(sample.total // ROWS_PER_CLUSTER), len(sample)))
 
@@ -184,18 +181,19 @@ def _shortest(sample: DenseData, cap: int) -> SplitSearch:
         search.choose(most, partial(_length, sample, dimensions))
         return search, dimensions
 
-    search, before = consistent_choice(
+    chosen = consistent_choice(
         choose,
-        lambda chosen: _dimensions(sample, chosen[0].labels),
+        lambda found: _dimensions(sample, found[0].labels),
         _dimensions(sample, sample.one_cluster()),
     )
-    finer, more = SplitSearch(sample), _dimensions(sample, search.most_cut)
-    if more > (1.0 + DIMENSIONS_TOLERANCE) * before:
-        finer.choose(most, partial(_length, sample, more))
-        length = partial(_length, sample, math.sqrt(more * before))
-        if finer.is_clear and length(finer.sizes, finer.inertia) < length(search.sizes, search.inertia):
-            return finer
-    return search
+    search, before = chosen
+    return clearer_choice(
+        chosen,
+        (before, _dimensions(sample, search.most_cut)),
+        choose,
+        lambda found, dimensions: _length(sample, dimensions, found[0].sizes, found[0].inertia),
+        lambda found: found[0].is_clear,
+    )[0]
 
 
 def sample_of(rows: DPMeansRows[S, L], n: int, seed: int) -> DenseData:

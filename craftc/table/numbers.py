@@ -7,7 +7,7 @@ say which cell is no number.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike
 from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import check_array, validate_data
 
-from craftc._common.estimator import column_names
+from craftc._common.estimator import FittedColumns, column_names
 from craftc._common.foreign_input import A_SERIES, columns_of_records, is_records, is_series, known_input
 from craftc._common.messages import listed, warn_user
 from craftc._common.threads import threads_for
@@ -237,7 +237,7 @@ def finite_ranges(X: Array, estimator: object, n_threads: int) -> Floats:
     return ranges
 
 
-def check_finite(X: Array | csr_array, estimator: Any, allow_nan: bool, source: object = None) -> None:
+def check_finite(X: Array | csr_array, estimator: object, allow_nan: bool, source: object = None) -> None:
     """Raise ValueError, which names the first column, unless the cells are finite; one sum shows it, unless
     it overflows.
 
@@ -254,7 +254,8 @@ def check_finite(X: Array | csr_array, estimator: Any, allow_nan: bool, source: 
         return
     row, d = np.argwhere(refused.reshape(X.shape))[0] if not issparse(X) else _place(X, refused)
     of_fit = source is None or issparse(source)
-    name = str((column_names(estimator) if of_fit else open_source(source).names)[d])
+    names = column_names(cast(FittedColumns, estimator)) if of_fit else open_source(source).names
+    name = str(names[d])
     if refused is infinite:
         raise infinite_cell(name, repr(X.dtype), allow_nan)
     raise ValueError(
