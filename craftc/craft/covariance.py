@@ -21,7 +21,8 @@ all clusters and S = N, they cost together
         - (1/2) log det R
 
 because the mean and the variance of a column of the whole table have no price. Where that is shorter, a
-covariance has common factors (`craftc.craft.common_factors`): m in place of m (m - 1) / 2 for one.
+covariance has common factors (`craftc.craft.common_factors`), m in place of m (m - 1) / 2 for one, or none:
+then its columns are independent, Sigma is diagonal, and tied clusters differ in their means only.
 
 A row with missing cells costs the marginal of its observed columns. In the sums a missing cell counts as it
 is expected from the others (`craftc.craft.products`).
@@ -239,30 +240,35 @@ class BlockPricing:
             blocks = [self._choose(total[None], all_rows, used, rise, code, 1)[0][0]]
             if estimates.factors is not None:
                 blocks += [one for one in estimates.factors.columns(all_rows, rise, self.h) if one.any()]
+            if not self.full:  # columns in which a difference of means alone saves more
+                blocks.append((normal > lost).astype(np.uint8))
         found = [(block, *self._shared(block, estimates, normal)) for block in blocks]
         return max(found, key=lambda one: one[2] - float(lost @ one[0]))
 
     def _shared(self, block: Mask, found: Estimates, normal: Floats) -> tuple[Floats, float]:
-        """The covariance of all clusters over a block, S or one with common factors where that is shorter,
-        and what it saves.
-        """
+        """The shortest covariance of all clusters over a block, and what it saves."""
         matrix, saving = self.held(block[None], found)
         m = int(block.sum())
         naming = math.log(len(block) + 1.0) + log_choices(len(block))[m] if m else 0.0
         return matrix[0], float(saving[0] + normal @ block - naming)
 
     def held(self, block: Mask, found: Estimates) -> tuple[Floats, Floats]:
-        """(g, P, P) the covariances of groups over their blocks (g, P), S or those with common factors where
-        these are shorter; (g,) nats that they save over independent normal columns.
+        """(g, P, P) the covariances of groups over their blocks (g, P): S, or those with common factors or
+        the variances alone where these are shorter; (g,) nats that they save over independent normal columns.
         """
-        S, weight, factors = found
+        matrix, weight, factors = found
         saving = np.empty(len(block))
-        kernel.block_savings(S, block, weight, self.prior, self.h, saving)
-        if factors is None:
-            return S, saving
-        of_factors = factors.savings(block, S, weight, self.prior, self.h)
-        matrix = np.where((of_factors > saving)[:, None, None], factors.matrix, S)
-        return matrix, np.maximum(of_factors, saving)
+        kernel.block_savings(matrix, block, weight, self.prior, self.h, saving)
+        if factors is not None:
+            of_factors = factors.savings(block, matrix, weight, self.prior, self.h)
+            matrix = np.where((of_factors > saving)[:, None, None], factors.matrix, matrix)
+            saving = np.maximum(of_factors, saving)
+        if not self.full:
+            alone = (saving < 0.0)[:, None, None]
+            variances = np.where(np.eye(len(self.columns), dtype=bool), found.S, 0.0)
+            matrix = np.where(alone, variances, matrix)
+            saving = np.maximum(saving, 0.0)
+        return matrix, saving
 
     def _choose(
         self,

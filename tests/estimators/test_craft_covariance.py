@@ -799,6 +799,20 @@ def test_a_mixed_table_object():
     assert same_partition(fit(table).labels_, fit(X, categorical=[4]).labels_)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_few_rows_of_clusters_that_differ_in_means_only(seed):
+    """A factor between two groups that are merged costs less than a third cluster with variances of its own,
+    and more than one with means of its own.
+    """
+    rng, y = np.random.default_rng(seed), np.arange(30) % 3
+    X = rng.normal(size=(30, 200))
+    X[:, :40] += 1.5 * rng.normal(size=(3, 40))[y]
+    model = CRAFT(random_state=0).fit(X)
+    assert adjusted_rand_score(y, model.labels_) == 1.0
+    held = model.covariances_[0]
+    np.testing.assert_array_equal(held.matrix, np.diag(np.diag(held.matrix)))
+
+
 def test_groups_behind_common_factors():
     """Three groups that differ a little in many columns, with five factors inside them: principal components
     hold the noise of single columns, too.

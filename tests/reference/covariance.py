@@ -26,8 +26,9 @@ selected, but belong to no pool.
 Tied: all clusters share Sigma over one block, and each has a mean of its own. The rows of all clusters and
 one row of prior cost what is written above with mu of their cluster; the price is m (K - 1 + (m - 1) / 2) h,
 because the mean and the variance of a column of the table are part of J_0, and the name of the block
-log (P + 1) + log C(P, m) of the P columns with scores. The columns of the block are none of the columns among
-which masks select.
+log (P + 1) + log C(P, m) of the P columns with scores. Where that is shorter, the columns are independent
+inside clusters, which differ in their means only: the price is m (K - 1) h, and R is the identity. The
+columns of the block are none of the columns among which masks select.
 
 A row with missing cells is assigned by the marginal of its observed columns. In the costs of clusters its
 missing cells z_m have a distribution q = N(z~, C): they are described by the block as if they were observed,
@@ -388,16 +389,18 @@ def choose_tied_block(t, groups, own, mask, full=False):
         0.0,
         full,
     )
-    factors = None if full else factors_of(t, groups, FEWEST_OF_FACTORS)
-    if factors is None:
+    if full:
         return block
-    rise = [tied_cost(t, groups, columns[i : i + 1]) + apart[d] for i, d in enumerate(columns)]
-    found = block, columns_of_factors(columns, factors, t.N, h, rise)
+    factors = factors_of(t, groups, FEWEST_OF_FACTORS)
+    rise = np.array([tied_cost(t, groups, columns[i : i + 1]) + apart[d] for i, d in enumerate(columns)])
+    found = [block, columns[rise < 0.0]]
+    if factors is not None:
+        found.insert(1, columns_of_factors(columns, factors, t.N, h, rise))
     cost = [
         tied_cost(t, groups, one, False) + apart[one].sum() + tied_name(t, one) if len(one) else 0.0
         for one in found
     ]
-    return found[int(cost[1] < cost[0])]
+    return found[int(np.argmin(cost))]
 
 
 def tied_cost(t, groups, block, full=True):
@@ -406,20 +409,40 @@ def tied_cost(t, groups, block, full=True):
 
 
 def shared_block(t, groups, block, full):
-    """The same, and the covariance: with common factors, unless ``full`` or longer."""
+    """The same, and the covariance."""
     cost, sigma = held(t, groups, block, full, FEWEST_OF_FACTORS)
     return cost + (len(groups) - 1) * len(block) * automatic.unit_price(t.N, t.price_factor), sigma
 
 
 def held(t, groups, block, full, fewest):
-    """What a block costs, and its covariance: with common factors, unless ``full`` or longer."""
-    cost, sigma = block_cost(t, groups, block), fitted(t, groups, block)[1]
-    factors = None if full or len(block) < FEWEST_OF_FACTORS else factors_of(t, groups, fewest)
+    """What a block costs, and its covariance: with all correlations, or, unless ``full``, with common factors
+    or with variances alone where that is shorter.
+    """
+    found = [correlated(t, groups, block)]
+    if full:
+        return found[0]
+    factors = None if len(block) < FEWEST_OF_FACTORS else factors_of(t, groups, fewest)
     if factors is not None:
-        of_factors = factor_cost(t, groups, block, factors)
-        if of_factors < cost:
-            return of_factors, within(t, factors[0], block)
-    return cost, sigma
+        found.append((factor_cost(t, groups, block, factors), within(t, factors[0], block)))
+    found.append(independent(t, groups, block))
+    return min(found, key=lambda one: one[0])
+
+
+def correlated(t, groups, block):
+    """What a block costs with all correlations, and its covariance."""
+    return block_cost(t, groups, block), fitted(t, groups, block)[1]
+
+
+def independent(t, groups, block):
+    """What a block costs whose columns are independent inside the groups, with a row of prior of independent
+    columns, and its covariance.
+    """
+    means, S = fitted(t, groups, block)
+    variance = np.diag(S)
+    cost = sum(
+        cells_cost(t, rows, block, mean, np.diag(variance)) for rows, mean in zip(groups, means, strict=True)
+    )
+    return cost + 0.5 * (1.0 / variance - 1.0 + np.log(variance)).sum(), np.diag(variance)
 
 
 def within(t, matrix, block):

@@ -109,14 +109,19 @@ class Search:
         return delta
 
     def tied_deltas(self, now):
-        """(K, K) changes by merges of what the shared block costs."""
-        delta = np.zeros((now.K, now.K))
-        if self.tied and len(now.block[0]):
-            before = covariance.tied_cost(now.filled, now.groups, now.block[0])
+        """(K, K) changes by merges of what the shared block costs with all correlations, or without any if it
+        has none.
+        """
+        delta, block = np.zeros((now.K, now.K)), now.block[0]
+        if self.tied and len(block):
+            alone = np.count_nonzero(now.sigma[0]) == len(block)
+            form = covariance.independent if alone else covariance.correlated
+            before = form(now.filled, now.groups, block)[0]
+            price = len(block) * automatic.unit_price(self.t.N, self.t.price_factor)
             for i, j in combinations(range(now.K), 2):
                 groups = [rows for k, rows in enumerate(now.groups) if k != j]
                 groups[i] = np.concatenate([now.groups[i], now.groups[j]])
-                delta[i, j] = covariance.tied_cost(now.filled, groups, now.block[0]) - before
+                delta[i, j] = form(now.filled, groups, block)[0] - before - price
         return delta
 
     def merge(self, now, i, j):

@@ -190,19 +190,22 @@ class CovarianceSearch(Generic[L, S]):
         return deltas
 
     def tied_deltas(self, state: CovarianceState[S]) -> Floats:
-        """(K, K) change of J by each merge, by what the shared covariance costs."""
+        """(K, K) change of J by each merge, by what the shared covariance costs, correlated or not."""
         held, prices = state.clusters.covariances, self._prices
         assert prices is not None
         assert held is not None
         block = np.flatnonzero(held.block[0])
         if not self.config.spec.tied or not len(block):
             return np.zeros((state.K, state.K))
-        factor = np.linalg.cholesky(held.matrix[0][np.ix_(block, block)])
-        white = solve_triangular(factor, held.mean[:, block].T, lower=True).T
-        apart = ((white[:, None] - white) ** 2).sum(axis=2)
+        matrix = held.matrix[0][np.ix_(block, block)]
+        white = solve_triangular(np.linalg.cholesky(matrix), held.mean[:, block].T, lower=True).T
+        apart = (white[:, None] - white) ** 2
+        if np.count_nonzero(matrix) > len(block):
+            apart = apart.sum(axis=2, keepdims=True)
         size, N = held.weight, held.weight.sum() + 1.0
         both = size[:, None] * size / (size[:, None] + size)
-        return np.asarray(0.5 * N * np.log1p(both * apart / N) - len(block) * prices.h)
+        grown = np.log1p(both[:, :, None] * apart / N).sum(axis=2)
+        return np.asarray(0.5 * N * grown - len(block) * prices.h)
 
     def merge(self, state: CovarianceState[S], i: int, j: int) -> CovarianceState[S]:
         """The state after cluster j has joined cluster i < j; later clusters shift down."""
