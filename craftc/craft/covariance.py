@@ -134,7 +134,7 @@ class BlockPricing:
         prices = feature_prices(background, spec)
         self._column_weights = background.column_weights
         self._usable_weight = usable_weight(background, background.usable)
-        self._log_choose = codes_of_masks(self._usable_weight, spec)[1]
+        self._spec, self._log_choose = spec, codes_of_masks(self._usable_weight, spec)[1]
         self.levels = background.levels_of_scores[columns]  # (P,) the features that they replace
         self.first_level = background.grid.level_start[self.levels - background.grid.p]
         self.inside = background.inside[columns]
@@ -240,10 +240,11 @@ class BlockPricing:
             blocks = [self._choose(total[None], all_rows, used, rise, code, 1)[0][0]]
             if estimates.factors is not None:
                 blocks += [one for one in estimates.factors.columns(all_rows, rise, self.h) if one.any()]
-            if not self.full:  # columns in which a difference of means alone saves more
-                blocks.append((normal > lost).astype(np.uint8))
+            means = (normal > lost).astype(np.uint8)  # a difference of means alone saves more here
+            if not self.full and means.sum() > 1:
+                blocks.append(means)
         found = [(block, *self._shared(block, estimates, normal)) for block in blocks]
-        return max(found, key=lambda one: one[2] - float(lost @ one[0]))
+        return max(found, key=lambda one: one[2] - float(lost @ one[0]) - self._names(part.mask, one[0]))
 
     def _shared(self, block: Mask, found: Estimates, normal: Floats) -> tuple[Floats, float]:
         """The shortest covariance of all clusters over a block, and what it saves."""
@@ -251,6 +252,14 @@ class BlockPricing:
         m = int(block.sum())
         naming = math.log(len(block) + 1.0) + log_choices(len(block))[m] if m else 0.0
         return matrix[0], float(saving[0] + normal @ block - naming)
+
+    def _names(self, mask: Mask, block: Mask) -> float:
+        """Nats that masks cost, without a shared block (P,), to name their features."""
+        left = mask * self._column_weights
+        left[:, self.levels] *= 1 - block
+        n = self._usable_weight - float(self._column_weights[self.levels] @ block)
+        first, table = codes_of_masks(n, self._spec)
+        return len(mask) * first + float(code_of(table, n, left.sum(axis=1)).sum())
 
     def held(self, block: Mask, found: Estimates) -> tuple[Floats, Floats]:
         """(g, P, P) the covariances of groups over their blocks (g, P): S, or those with common factors or

@@ -251,7 +251,7 @@ def test_costs_of_rows_are_densities():
     assert one.columns.tolist() == [0, 1, 2]
     u, v, e, share = scores_of(X)
     mean, table = u.mean(axis=0), np.diag(u.var(axis=0) + v)
-    e = e - np.clip(e.mean(axis=0), 0.0, 7.5 / len(X))  # what a sample of N(0, 1) has by chance
+    e = e - np.clip(e.mean(axis=0), 0.0, 13.0 / len(X))  # what a sample of N(0, 1) has by chance
     ratio = multivariate_normal(mean, one.matrix).logpdf(u) - multivariate_normal(mean, table).logpdf(u)
     inside = 0.5 * v @ np.diag(np.linalg.inv(one.matrix) - np.linalg.inv(table))
     expected = -np.log(share).sum(axis=1) - ratio + inside + e.sum(axis=1)
@@ -811,6 +811,23 @@ def test_few_rows_of_clusters_that_differ_in_means_only(seed):
     assert adjusted_rand_score(y, model.labels_) == 1.0
     held = model.covariances_[0]
     np.testing.assert_array_equal(held.matrix, np.diag(np.diag(held.matrix)))
+
+
+@pytest.mark.parametrize("n, p", [(60, 10), (300, 5), (100, 40)])
+def test_one_normal_cloud_of_correlated_columns_is_one_cluster(n, p):
+    for seed in range(8):
+        rng = np.random.default_rng(1000 * seed + n)
+        X = 0.7 * rng.normal(size=(n, 1)) + rng.normal(size=(n, p))
+        assert CRAFT(random_state=0, n_init=1).fit(X).n_clusters_ == 1
+
+
+def test_a_normal_sample_has_the_excess_of_chance():
+    rng, found = np.random.default_rng(0), []
+    for n in (60, 100, 300, 1000):
+        X = rng.normal(size=(n, 100))
+        _, _, e, _ = scores_of(X)
+        found.append(e.sum(axis=0).mean())
+    assert 10.0 < min(found) < 13.0 < max(found) < 15.0
 
 
 def test_groups_behind_common_factors():

@@ -313,7 +313,7 @@ def test_pickle_and_output_names():
 
 def test_one_fitted_model_serves_many_threads():
     table = random_table(0, n=4000, p=3, q=3)
-    model = CRAFT(n_clusters=4, n_init=2, random_state=0).fit(table)
+    model = CRAFT(n_clusters=3, n_init=2, random_state=0).fit(table)
     expected, wrong = model.transform(table), []
 
     def work():

@@ -120,8 +120,8 @@ def with_scores(t, codes, n_levels, numbers):
         square = w @ (u[cells] - mean) ** 2 / w.sum() + v
         at = np.minimum(codes[:, d], n_levels[d] - 1)
         t.z[:, place] = np.where(missing[:, d], np.nan, (u[at] - mean) / np.sqrt(square))
-        # a sample of N(0, 1) in 16 windows has (16 - 1) / 2 nats by chance
-        e = e - max(0.0, min(w @ e[cells] / w.sum(), 7.5 / t.N))
+        # a sample of N(0, 1) has 13 nats by chance
+        e = e - max(0.0, min(w @ e[cells] / w.sum(), 13.0 / t.N))
         t.v[:, place], t.e[:, place] = v / square, np.where(missing[:, d], 0.0, e[at])
     t.R = correlations(t)
     return t
@@ -393,13 +393,15 @@ def choose_tied_block(t, groups, own, mask, full=False):
         return block
     factors = factors_of(t, groups, FEWEST_OF_FACTORS)
     rise = np.array([tied_cost(t, groups, columns[i : i + 1]) + apart[d] for i, d in enumerate(columns)])
-    found = [block, columns[rise < 0.0]]
+    found = [block]
     if factors is not None:
-        found.insert(1, columns_of_factors(columns, factors, t.N, h, rise))
-    cost = [
-        tied_cost(t, groups, one, False) + apart[one].sum() + tied_name(t, one) if len(one) else 0.0
-        for one in found
-    ]
+        found.append(columns_of_factors(columns, factors, t.N, h, rise))
+    if (rise < 0.0).sum() > 1:
+        found.append(columns[rise < 0.0])
+    cost = [names_of_masks(t, mask, one) + tied_name(t, one) for one in found]
+    for i, one in enumerate(found):
+        if len(one):
+            cost[i] += tied_cost(t, groups, one, False) + apart[one].sum()
     return found[int(np.argmin(cost))]
 
 
@@ -498,6 +500,12 @@ def with_factors(S, N, h, n_steps=FACTOR_STEPS):
             return None
         psi = np.clip(1.0 - np.diag(common), LEAST_UNIQUENESS, None)
     return (common + np.diag(psi)) * np.outer(sd, sd), psi, r
+
+
+def names_of_masks(t, mask, block):
+    """Code of the masks of all clusters without the columns of a shared block."""
+    q = np.delete(mask, block, axis=1).sum(axis=1)
+    return pooled.naming(without(t, block))[q].sum()
 
 
 def tied_name(t, block):
