@@ -91,7 +91,7 @@ def test_large_tables(monkeypatch, capsys):
     CRAFT(random_state=0, n_init=2, verbose=1).fit(X, callback=seen.append)
     printed = [line.split(":")[0].removeprefix("CRAFT ") for line in capsys.readouterr().out.splitlines()]
     assert sorted(printed[:2]) == ["start 1/2", "start 2/2"]  # side by side
-    assert printed[2:] == ["crossing", "forced merges", "all rows"]
+    assert printed[2:] == ["crossing", "forced merges", "all rows", "covariances"]
     stages = list(dict.fromkeys(each.stage for each in seen))
     assert stages == [
         "reading",

@@ -37,13 +37,11 @@ _CRAFT = [
     "craftc.craft.estimator.CRAFT",
     "craftc.craft.fitted.CarriedSums",
     "craftc.craft.fitted.PathClusters",
+    "craftc.craft.covariance.Covariance",
+    "craftc.craft.products.CrossProducts",
     "craftc.table.levels.Axis",
     *_FITTED,
     *_LEVELS,
-]
-_BLOCKS = [
-    "craftc.craft.covariance.Covariance",
-    "craftc.craft.products.CrossProducts",
 ]
 _DP_MEANS = ["craftc._common.cluster_moments.ClusterMoments", "craftc.dpmeans.estimator.DPMeans"]
 _MIXTURE = [
@@ -63,7 +61,6 @@ _SPECTRAL = [
 TRUSTED = {
     "craft": _CRAFT,
     "craft, priced": ["craftc.craft.paper.estimator.PaperCRAFT", *_FITTED, *_ENCODING],
-    "craft, covariances": [*_CRAFT, *_BLOCKS],
     "dp-means": _DP_MEANS,
     "dp-means, full": [
         *_DP_MEANS,

@@ -236,7 +236,7 @@ def test_stability_refits_with_the_weights():
     """Few heavy rows are a cluster; as many light ones are not."""
     rng = np.random.default_rng(0)
     group = np.arange(120) < 3
-    table = rng.normal(size=(120, 3)).round(2) + 5.0 * group[:, None]
+    table = rng.normal(size=(120, 3)).round(2) + 2.5 * group[:, None]
     weight = np.where(group, 40.0, 1.0)
     model = CRAFT(random_state=0, n_init=1).fit(table, sample_weight=weight)
     found = model.stability(table, n=3, n_seeds=0, sample_weight=weight)

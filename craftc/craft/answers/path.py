@@ -47,8 +47,8 @@ class WithMergePath(WithOutliers):
         >>> from craftc import CRAFT
         >>> from sklearn.datasets import load_wine
         >>> model = CRAFT(5, random_state=0).fit(load_wine().data)
-        >>> model.n_clusters_within(5.0), model.n_clusters_within(20.0)
-        ([3], [3, 4])
+        >>> model.n_clusters_within(5.0), model.n_clusters_within(30.0)
+        ([3], [3, 4, 5])
         """
         check_is_fitted(self)
         return n_clusters_within(self.merge_path_.objectives(), check_number("nats", nats, least=0.0))
