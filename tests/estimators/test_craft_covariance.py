@@ -813,7 +813,7 @@ def test_few_rows_of_clusters_that_differ_in_means_only(seed):
     np.testing.assert_array_equal(held.matrix, np.diag(np.diag(held.matrix)))
 
 
-@pytest.mark.parametrize("n, p", [(60, 10), (300, 5), (100, 40)])
+@pytest.mark.parametrize(("n", "p"), [(60, 10), (300, 5), (100, 40)])
 def test_one_normal_cloud_of_correlated_columns_is_one_cluster(n, p):
     for seed in range(8):
         rng = np.random.default_rng(1000 * seed + n)
