@@ -327,6 +327,13 @@ def code_of(table: Floats, n: float, q: Floats) -> Floats:
     return np.asarray(np.interp(at, np.arange(len(table)), table))
 
 
+def mask_codes(background: Background, usable: Mask, mask: Array, spec: ModelSpec) -> Floats:
+    """(K,) nats that name the features of masks (K, D) among the usable ones (D,)."""
+    n = usable_weight(background, usable)
+    code, table = codes_of_masks(n, spec)
+    return code + code_of(table, n, (mask * background.column_weights).sum(axis=1))
+
+
 def half_log(background: Background, spec: ModelSpec) -> float:
     """h = price_factor * (1/2) log N."""
     return spec.price_factor * 0.5 * math.log(background.weight) if background.weight > 1 else 0.0

@@ -52,6 +52,7 @@ from craftc.craft.background import (
     feature_prices,
     half_log,
     log_choices,
+    mask_codes,
     usable_weight,
 )
 from craftc.craft.common_factors import (
@@ -255,11 +256,9 @@ class BlockPricing:
 
     def _names(self, mask: Mask, block: Mask) -> float:
         """Nats that masks cost, without a shared block (P,), to name their features."""
-        left = mask * self._column_weights
-        left[:, self.levels] *= 1 - block
-        n = self._usable_weight - float(self._column_weights[self.levels] @ block)
-        first, table = codes_of_masks(n, self._spec)
-        return len(mask) * first + float(code_of(table, n, left.sum(axis=1)).sum())
+        usable = self.background.usable.copy()
+        usable[self.levels] *= 1 - block
+        return float(mask_codes(self.background, usable, mask * usable, self._spec).sum())
 
     def held(self, block: Mask, found: Estimates) -> tuple[Floats, Floats]:
         """(g, P, P) the covariances of groups over their blocks (g, P): S, or those with common factors or
@@ -272,11 +271,11 @@ class BlockPricing:
             of_factors = factors.savings(block, matrix, weight, self.prior, self.h)
             matrix = np.where((of_factors > saving)[:, None, None], factors.matrix, matrix)
             saving = np.maximum(of_factors, saving)
-        if not self.full:
-            alone = (saving < 0.0)[:, None, None]
+        alone = saving < 0.0
+        if not self.full and alone.any():
             variances = np.where(np.eye(len(self.columns), dtype=bool), found.S, 0.0)
-            matrix = np.where(alone, variances, matrix)
-            saving = np.maximum(saving, 0.0)
+            matrix = np.where(alone[:, None, None], variances, matrix)
+            saving[alone] = 0.0
         return matrix, saving
 
     def _choose(

@@ -25,14 +25,7 @@ from craftc._common.labels import first_appearance, join
 from craftc._common.merge_path import MergePath
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels.moments import Grid
-from craftc.craft.background import (
-    Background,
-    code_of,
-    codes_of_masks,
-    feature_prices,
-    half_log,
-    usable_weight,
-)
+from craftc.craft.background import Background, feature_prices, half_log, mask_codes
 from craftc.craft.clusters import Clusters, tilted_shares
 from craftc.craft.fitted import CarriedSums, FittedClusters, PathClusters
 from craftc.craft.search import LocalConfig
@@ -167,9 +160,7 @@ class NewClusterSearch:
     def _prices(self, clusters: Clusters) -> Floats:
         """(K - F,) nats of every new cluster: its own price, those of its features, and the code of these."""
         mask, background = clusters.mask[self.F :] > 0, clusters.background
-        n = usable_weight(background, background.usable)
-        code, table = codes_of_masks(n, self.spec)
-        codes = code + code_of(table, n, (mask * background.column_weights).sum(axis=1))
+        codes = mask_codes(background, background.usable, mask, self.spec)
         features = (mask * feature_prices(background, self.spec)).sum(axis=1)
         return np.asarray(half_log(background, self.spec) + codes + features)
 
