@@ -162,7 +162,7 @@ class CraftBase(
         columns, fitted = self._read_columns(X), self._fitted
         if fitted.levels is not None:
             fitted.levels.warn_of_other_ranges(columns)
-        return fitted.encoding.apply(columns)
+        return fitted.encoding.apply(columns, n_threads=self._threads_of(len(columns)))
 
     def _read_with_range(self, X: TableInput) -> tuple[MixedTable, Floats]:
         """New rows as the model sees them, and (n,) nats for their numbers outside the ranges of `fit`."""

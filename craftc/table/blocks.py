@@ -1,4 +1,4 @@
-"""Arrays in scratch files: the blocks of tables that do not fit into memory.
+"""Arrays in scratch files: the blocks of tables that do not fit into memory, and values of their rows.
 
 A scratch file has no name in the file system (on POSIX systems), or is deleted when it is closed (on
 Windows). Nothing is left behind, however the process ends.
@@ -19,6 +19,7 @@ from numpy.typing import DTypeLike
 from craftc._common.typing import Array
 
 _ZEROS = 1 << 22  # bytes written at a time where the system cannot reserve space
+_SMALL = 1 << 18  # bytes below which an array stays in memory: each file needs a descriptor
 
 
 class Scratch:
@@ -35,9 +36,12 @@ class Scratch:
             raise NotADirectoryError(errno.ENOTDIR, "The scratch folder does not exist", self.folder)
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-        """An array in a new scratch file, whose space is reserved."""
+        """An array in a new scratch file, whose space is reserved; a small one in memory."""
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        if size < _SMALL:
+            return np.empty(shape, dtype)
         with self.file() as file:
-            self._reserve(file, math.prod(shape) * np.dtype(dtype).itemsize)
+            self._reserve(file, size)
             return mapped(file, shape, dtype)
 
     def file(self) -> BinaryIO:
@@ -105,4 +109,5 @@ def mapped(file: BinaryIO, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """The content of a scratch file as an array, which keeps the space of the file after it is closed."""
     if not math.prod(shape):
         return np.empty(shape, dtype)
-    return np.asarray(np.memmap(file, dtype, "r+", shape=shape))
+    # the buffer of a plain array: joblib opens the file of a memmap by its name, and this one has none
+    return np.ndarray(shape, dtype, mmap.mmap(file.fileno(), 0))

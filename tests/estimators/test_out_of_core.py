@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
+import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import joblib
 import narwhals as nw
 import numpy as np
 import pandas as pd
@@ -90,6 +93,7 @@ def test_equals_the_table_in_memory(tmp_path, ends, missing, monkeypatch):
 @pytest.mark.parametrize("covariance", ["auto", "diagonal"])
 def test_a_fit_has_the_same_bits(tmp_path, ends, covariance, monkeypatch):
     monkeypatch.setattr(out_of_core, "_BATCH_ROWS", 64)
+    monkeypatch.setattr(blocks, "_SMALL", 0)
     whole = table()
     weight = np.random.default_rng(1).integers(0, 3, len(whole)).astype(float)
     folder = write(tmp_path / "parts", whole, ends)
@@ -268,6 +272,7 @@ def test_a_file_system_that_cannot_reserve_space(tmp_path, monkeypatch):
         raise OSError(errno.EOPNOTSUPP, "Operation not supported")
 
     monkeypatch.setattr(os, "posix_fallocate", refused)
+    monkeypatch.setattr(blocks, "_SMALL", 0)
     assert not blocks.Scratch(tmp_path).empty((37, 3), np.float64).any()
 
 
@@ -333,6 +338,7 @@ def test_a_full_disk_names_the_folder(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
+    monkeypatch.setattr(blocks, "_SMALL", 0)
     with pytest.raises(OSError, match=r"scratch folder is full.*TMPDIR") as caught:
         MixedTable.from_parquet(table().to_reader(), scratch=tmp_path)
     assert caught.value.filename == str(tmp_path)
@@ -342,6 +348,7 @@ def test_a_full_disk_names_the_folder(tmp_path, monkeypatch):
 def test_space_is_written_where_it_cannot_be_reserved(tmp_path, monkeypatch):
     monkeypatch.delattr(os, "posix_fallocate", raising=False)
     monkeypatch.setattr(blocks, "_ZEROS", 100)
+    monkeypatch.setattr(blocks, "_SMALL", 0)
     array = blocks.Scratch(tmp_path).empty((37, 3), np.float64)
     assert not array.any()
     array[:] = 7.0
@@ -359,6 +366,27 @@ def test_scratch_files_close_with_the_model(tmp_path):
             CRAFT(bad).fit(folder)
     assert len(os.listdir("/proc/self/fd")) <= before
     assert model.n_clusters_ == 2
+
+
+def test_values_of_rows_lie_in_scratch_files(tmp_path):
+    """Those of a table in memory do not; joblib hands table and model to other processes."""
+    rows = np.tile(np.random.default_rng(0).normal(size=(300, 2)), (300, 1))
+    rows[::2] += 9.0
+    pq.write_table(pa.table({"a": rows[:, 0], "b": rows[:, 1]}), tmp_path / "rows.parquet")
+    table = MixedTable.from_parquet(tmp_path / "rows.parquet")
+    model, in_memory = (CRAFT(n_init=1, random_state=0).fit(X) for X in (table, rows))
+    for name in ("labels_", "margins_", "outlier_scores_"):
+        values, expected = getattr(model, name), getattr(in_memory, name)
+        assert isinstance(values.base, mmap.mmap)
+        assert not isinstance(expected.base, mmap.mmap)
+        np.testing.assert_array_equal(values, expected)
+    jobs = (joblib.delayed(_sum_of)(each) for each in (table.numeric, model.labels_))
+    assert joblib.Parallel(2)(jobs) == [table.numeric.sum(), model.labels_.sum()]
+    assert (pickle.loads(pickle.dumps(model)).labels_ == model.labels_).all()
+
+
+def _sum_of(values):
+    return values.sum()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from craftc._common.labels import chunks, compact, first_appearance, renumber
 from craftc._common.merge_path import MergePath
@@ -73,14 +73,20 @@ class LocalRows:
 
     # ---- labels ----
 
+    def _filled(self, value: ArrayLike, dtype: DTypeLike = np.int32) -> Array:
+        """An array (n,) of a value or of values (n,), in a scratch file if the rows are."""
+        array = self.table._empty_block((len(self.table),), dtype)
+        array[:] = value
+        return array
+
     def one_cluster(self) -> Labels:
-        return np.zeros(len(self.table), np.int32)
+        return self._filled(0)
 
     def n_clusters(self, labels: Labels) -> int:
         return int(labels.max()) + 1
 
     def assigned(self, tables: CostTables, n_threads: int) -> Labels:
-        labels = np.full(len(self.table), -1, np.int32)
+        labels = self._filled(-1)
         assign_only(self.table, tables, labels, n_threads)
         return compact(labels)
 
@@ -93,7 +99,7 @@ class LocalRows:
         return labels
 
     def copied(self, labels: Labels) -> Labels:
-        return labels.copy()
+        return self._filled(labels)
 
     def labels_at(self, labels: Array, rows: NDArray[np.intp]) -> Labels:
         return labels[rows].astype(np.int32, copy=False)
@@ -102,10 +108,10 @@ class LocalRows:
         return first_appearance(labels, n_clusters)
 
     def snapshot(self, labels: Labels, n_clusters: int) -> Array:
-        return labels.astype(np.min_scalar_type(-max(n_clusters, 1)))
+        return self._filled(labels, np.min_scalar_type(-max(n_clusters, 1)))
 
     def restored(self, snapshot: Array) -> Labels:
-        return snapshot.astype(np.int32)
+        return self._filled(snapshot)
 
     def merge_path(self, snapshot: Array, n_clusters: int, objective: float) -> MergePath:
         return MergePath(snapshot, n_clusters, objective)
@@ -131,7 +137,7 @@ class LocalRows:
         return statistics.margins
 
     def in_form_of_input(self, labels: Array) -> Labels:
-        return labels.astype(np.int32)
+        return self._filled(labels)
 
     # ---- sums ----
 

@@ -337,7 +337,8 @@ class RowStatistics:
     ) -> RowStatistics:
         """The statistics of the rows from position `first` on."""
         n, K, densities = len(table), len(clusters.mask), clusters.spec.coherent
-        margins, outlier_scores = np.empty(n, np.float32), np.empty(n if densities else 0, np.float32)
+        margins = table._empty_block((n,), np.float32)
+        outlier_scores = table._empty_block((n if densities else 0,), np.float32)
 
         def of_slice(rows: slice) -> RowStatistics:
             own = None if weights is None else weights[rows]
