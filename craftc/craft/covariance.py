@@ -22,7 +22,8 @@ all clusters and S = N, they cost together
 
 because the mean and the variance of a column of the whole table have no price. Where that is shorter, a
 covariance has common factors (`craftc.craft.common_factors`), m in place of m (m - 1) / 2 for one, or none:
-then its columns are independent, Sigma is diagonal, and tied clusters differ in their means only.
+then its columns are independent, Sigma is diagonal, and tied clusters differ in their means only. The block
+of one cluster needs correlations that save more than they cost.
 
 A row with missing cells costs the marginal of its observed columns. In the sums a missing cell counts as it
 is expected from the others (`craftc.craft.products`).
@@ -190,7 +191,10 @@ class BlockPricing:
     def choose(
         self, gains: ColumnGains, deviations: Floats, found: Estimates, mask: Mask, n_threads: int = 1
     ) -> tuple[Mask, Floats]:
-        """(m, P) blocks of groups, and (m,) nats by which they shorten the description."""
+        """(m, P) blocks of groups, and (m,) nats by which they shorten the description. Correlations pay for
+        themselves: a block that saves because normal densities are cheaper than tilts would name columns that
+        do not depend on each other.
+        """
         selected = np.ascontiguousarray(mask.take(self.levels, axis=1))
         rise = np.where(selected, gains.own, self.prices) - (gains.normal - gains.shared)
         code = self._codes_of_more((mask * self._column_weights).sum(axis=1))
@@ -202,6 +206,12 @@ class BlockPricing:
             value -= code[np.arange(len(code)), (other & (1 - selected)).sum(axis=1)]
             better = value > saving
             block[better], saving[better] = other[better], value[better]
+        if not self.full:
+            pays = self._correlations(block, found) > 0.0
+            if found.factors is not None:
+                others = block * ~pays[:, None]
+                pays |= found.factors.savings(others, found.S, found.weight, self.prior, self.h) > 0.0
+            block, saving = block * pays[:, None], saving * pays
         return block, saving
 
     def _codes_of_more(self, selected: Floats) -> Floats:
@@ -264,9 +274,7 @@ class BlockPricing:
         """(g, P, P) the covariances of groups over their blocks (g, P): S, or those with common factors or
         the variances alone where these are shorter; (g,) nats that they save over independent normal columns.
         """
-        matrix, weight, factors = found
-        saving = np.empty(len(block))
-        kernel.block_savings(matrix, block, weight, self.prior, self.h, saving)
+        (matrix, weight, factors), saving = found, self._correlations(block, found)
         if factors is not None:
             of_factors = factors.savings(block, matrix, weight, self.prior, self.h)
             matrix = np.where((of_factors > saving)[:, None, None], factors.matrix, matrix)
@@ -277,6 +285,12 @@ class BlockPricing:
             matrix = np.where(alone[:, None, None], variances, matrix)
             saving[alone] = 0.0
         return matrix, saving
+
+    def _correlations(self, block: Mask, found: Estimates) -> Floats:
+        """(g,) nats that the correlations in blocks (g, P) save over independent columns, prices paid."""
+        saving = np.empty(len(block))
+        kernel.block_savings(found.S, block, found.weight, self.prior, self.h, saving)
+        return saving
 
     def _choose(
         self,

@@ -320,7 +320,9 @@ def choose_block(t, own, mask, full=False):
 
 
 def chosen_block(t, own, mask, full=False, n_steps=FACTOR_STEPS):
-    """The same, and what the cluster costs with it; by as many steps for its common factors."""
+    """The same, and what the cluster costs with it; by as many steps for its common factors. Its correlations
+    pay for themselves, unless `full`.
+    """
     columns, groups = block_columns(t), [own.rows]
     without = cluster_cost(t, own, mask, columns[:0])
     block = shortest_block(
@@ -340,8 +342,13 @@ def chosen_block(t, own, mask, full=False, n_steps=FACTOR_STEPS):
         if len(other):
             cost = cluster_cost(t, own, mask, other, factor_cost(t, groups, other, factors))
             if cost < least:
-                return other, cost
-    return block, least
+                block, least = other, cost
+    if full or not len(block):
+        return block, least
+    correlated = [block_cost(t, groups, block)]
+    if factors is not None and len(block) >= FEWEST_OF_FACTORS:
+        correlated.append(factor_cost(t, groups, block, factors))
+    return (block, least) if min(correlated) < independent(t, groups, block)[0] else (columns[:0], without)
 
 
 def shortest_block(columns, selected, cost, without, full):
