@@ -256,7 +256,7 @@ def test_merge_path_of_a_long_table_with_covariances(monkeypatch):
 
 @pytest.mark.parametrize(("n_clusters", "size"), [(1, 1), (128, 1), (129, 2), (32768, 2), (32769, 4)])
 def test_snapshots_of_labels(n_clusters, size):
-    rows = LocalRows(mixed(50)[0], np.empty(0, np.int64))
+    rows = LocalRows(mixed(3, 2)[0], np.empty(0, np.int64))
     labels = np.array([0, n_clusters - 1, -1], np.int32)
     snapshot = rows.snapshot(labels, n_clusters)
     assert snapshot.itemsize == size
