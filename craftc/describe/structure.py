@@ -14,6 +14,7 @@ from craftc.describe.words import listing, nats, percent, plural, range_of, rati
 CLEAR = 0.9  # least probability of a row that is clearly placed; least share of such rows in clear groups
 FIRM = 0.75  # least overlap of a cluster that is found again, and least agreement of fits
 WITHOUT_BOUNDS = "Whether there are more groups without these bounds was not tried."
+_NEARLY_ALL = 0.95  # least share of the rows in one cluster if the others may be outliers
 _SAME = 0.9  # least agreement of fits that are nearly equal
 _TIE = 5.0  # nats by which another number of clusters is nearly as good, at a price factor of 1
 
@@ -47,6 +48,8 @@ class Structure:
     pattern : float or None
         What the dependence between columns inside clusters is to what clusters save, where these touch and it
         points from each to the next, as in pieces of a gradual pattern.
+    largest : float or None
+        Share of the rows that are in the largest cluster.
     slices : int or None
         Clusters that are left at four times the price, where these are few because columns depend on each
         other.
@@ -70,6 +73,7 @@ class Structure:
     factor: float = 0.0
     dependence_ratio: float = math.nan
     pattern: float | None = None
+    largest: float | None = None
     slices: int | None = None
     clear: float | None = None
     agreement: Sequence[float] = ()
@@ -185,6 +189,9 @@ class Structure:
         if self.pattern is not None:
             part = f"{percent(self.pattern)} of what groups save"
             yield f"columns depend on each other inside groups as they do between them, by {part}"
+        if self.largest is not None and self.largest >= _NEARLY_ALL:
+            others = "the other one" if self.n_clusters == 2 else "the others"
+            yield f"one of them holds {percent(self.largest)} of the rows, and {others} may be outliers"
         if self.slices is not None:
             yield f"{self.slices} of them would be left at four times the price"
         if self.clear is not None:

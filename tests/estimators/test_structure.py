@@ -86,6 +86,9 @@ def test_sentences():
         "links between columns save 1.2 times as much as groups"
         in replace(CLEAR, dependence_ratio=1.2).sentence
     )
+    outliers = "one of them holds 95 % of the rows, and the others may be outliers"
+    assert outliers in replace(CLEAR, largest=0.95).sentence
+    assert "outliers" not in replace(CLEAR, largest=0.94).sentence
     factor = replace(CLEAR, dependence_ratio=1.2, links=40.0, factor=41.0)
     assert "one continuous factor behind the columns saves 1.2 times as much as groups" in factor.sentence
     assert (
@@ -159,6 +162,7 @@ def test_a_model_alone(heart):
     assert found.saving == model.merge_path_[-1].objective - model.objective_
     assert found.dependence_ratio == model.dependence_ratio_
     assert found.clear == pytest.approx((model.predict_proba(table).max(axis=1) >= 0.9).mean())
+    assert found.largest == model.cluster_sizes_.max() / 270
     assert model.summary().attrs["structure"] == found.sentence
     assert found.kind == "gradual"
     assert structure_of(model.at(2)).clear == found.clear

@@ -117,6 +117,7 @@ class MixtureCriteria:
             factor=fitted.links.factor.gradual,
             dependence_ratio=fitted.dependence_ratio,
             pattern=self._pattern,
+            largest=float(np.max(fitted.sizes)) / fitted.weight,
             slices=self._slices,
             clear=self._clear,
         )
