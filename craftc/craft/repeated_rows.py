@@ -44,7 +44,7 @@ def copied_rows(table: MixedTable, weight: Integers, moments: Moments) -> str | 
     if not total or counts[counts > 1].sum() < _COPIED * total:
         return None
     copies = float(counts @ (counts - 1.0)) / total
-    if copies <= _BEYOND_CHANCE * n * _same_by_chance(moments):
+    if copies <= _BEYOND_CHANCE * n * _same_by_chance(moments, copies / n):
         return None
     return (
         f"Most rows have exact copies: on average {total / len(counts):.3g} rows are equal, which rows of "
@@ -66,11 +66,18 @@ def _hashes(table: MixedTable, rows: slice) -> NDArray[np.uint64]:
     return hashes
 
 
-def _same_by_chance(moments: Moments) -> float:
-    """Probability that two rows are equal, if columns are independent inside clusters."""
+def _same_by_chance(moments: Moments, same: float) -> float:
+    """Probability that two rows are equal, if columns are independent inside clusters.
+
+    It follows from the pairs of rows in a cluster that are not equal, and thus not from the copies, which are
+    the share `same` of all pairs: clusters of a few rows and their copies agree in every column.
+    """
     sizes, counts = moments.sizes, moments.counts
+    together = (sizes / sizes.sum()) ** 2
     agree = np.add.reduceat(counts**2, moments.grid.level_start, axis=1) / sizes[:, None] ** 2
-    return float((sizes / sizes.sum()) ** 2 @ agree.prod(axis=1))
+    equal = min(same / together.sum(), 1.0)
+    others = np.divide(agree - equal, 1.0 - equal, out=np.ones_like(agree), where=equal < 1.0)
+    return float(together @ np.maximum(others, 0.0).prod(axis=1))
 
 
 def repeated_rows(sample: MixedTable) -> str | None:
