@@ -20,7 +20,9 @@ all clusters and S = N, they cost together
     m (K - 1 + (m - 1) / 2) h - sum_kd g_kd - (N + 1) / 2 (sum_d log Sigma_dd - log det Sigma)
         - (1/2) log det R
 
-because the mean and the variance of a column of the whole table have no price. Where that is shorter, a
+because the mean and the variance of a column of the whole table have no price. Their row of prior has the
+variances inside the clusters, shrunk towards those of the table as R is towards independence: with those of
+the table, it would cost more the farther groups are apart, but no common factor that goes through them. Where that is shorter, a
 covariance has common factors (`craftc.craft.common_factors`), m in place of m (m - 1) / 2 for one, or none:
 then its columns are independent, Sigma is diagonal, and tied clusters differ in their means only. The block
 of one cluster needs correlations that save more than they cost.
@@ -65,7 +67,7 @@ from craftc.craft.common_factors import (
     common_factors,
 )
 from craftc.craft.parameters import ModelSpec
-from craftc.craft.products import CrossProducts, Scatter, most_columns, n_covariance_columns
+from craftc.craft.products import SHRINKAGE, CrossProducts, Scatter, most_columns, n_covariance_columns
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments
 
@@ -234,9 +236,11 @@ class BlockPricing:
         selected = part.mask.take(self.levels, axis=1)
         shift, total, N = part.scatter.mean, part.scatter.deviations.sum(axis=0), float(weight.sum())
         spread, all_rows = np.diag(total), np.array([N])
-        normal = 0.5 * (
-            spread + weight @ (shift * shift) - N - (N + 1.0) * np.log((spread + 1.0) / (N + 1.0))
-        )
+        prior = (1.0 - SHRINKAGE) * spread / N + SHRINKAGE  # variances of the row of prior
+        normal = 0.5 * (spread + weight @ (shift * shift) - N + np.log(prior))
+        normal -= 0.5 * (N + 1.0) * np.log((spread + prior) / (N + 1.0))
+        unit = np.sqrt(np.outer(prior, prior))
+        total = total / unit
         normal -= (K - 1) * self.h + excess.sum(axis=0)
         own = np.where(
             selected, price_kernel.gains_of_parts(pricing, work)[:, self.levels] - self.prices, 0.0
@@ -255,7 +259,10 @@ class BlockPricing:
             if not self.full and means.sum() > 1:
                 blocks.append(means)
         found = [(block, *self._shared(block, estimates, normal)) for block in blocks]
-        return max(found, key=lambda one: one[2] - float(lost @ one[0]) - self._names(part.mask, one[0]))
+        block, matrix, saved = max(
+            found, key=lambda one: one[2] - float(lost @ one[0]) - self._names(part.mask, one[0])
+        )
+        return block, matrix * unit, saved
 
     def _shared(self, block: Mask, found: Estimates, normal: Floats) -> tuple[Floats, float]:
         """The shortest covariance of all clusters over a block, and what it saves."""

@@ -30,6 +30,7 @@ from craftc.table.moments import NUMERIC_CELLS, Moments
 
 MOST_OWN_COLUMNS = 64  # of covariances of single clusters
 MOST_COLUMNS = 512  # of one that all clusters share
+SHRINKAGE = 0.05  # of the row of prior towards independent columns of the whole table
 
 
 @dataclass

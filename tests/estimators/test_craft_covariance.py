@@ -147,7 +147,9 @@ def test_full_gives_every_cluster_a_covariance():
 
 @pytest.mark.parametrize("covariance", ["full", "tied"])
 def test_the_matrix_is_that_of_the_scores(covariance):
-    """With one row of prior: the covariance of the whole table, correlations shrunk by a twentieth."""
+    """With one row of prior: the correlations of the whole table, shrunk by a twentieth, and its variances;
+    where clusters share a covariance, the variances inside them, as much nearer to those of the table.
+    """
     X, _ = slanted(2, n=500, K=2, p=4, q=0)
     model = fit(X, covariance=covariance, n_clusters=2)
     u, v, _, _ = scores_of(X)
@@ -162,8 +164,11 @@ def test_the_matrix_is_that_of_the_scores(covariance):
     for k, (columns, matrix) in enumerate(model.covariances_):
         own = groups if covariance == "tied" else groups[k : k + 1]
         total, N = sum(map(scatter, own)), sum(map(len, own))
+        inside = np.diag(total) / N / np.diag(prior)
+        sd = np.sqrt(0.95 * inside + 0.05) if covariance == "tied" else np.ones(4)
         some = np.ix_(columns, columns)
-        np.testing.assert_allclose(matrix, (total + prior)[some] / (N + 1), rtol=1e-8, atol=1e-10)
+        expected = (total + prior * np.outer(sd, sd))[some] / (N + 1)
+        np.testing.assert_allclose(matrix, expected, rtol=1e-8, atol=1e-10)
 
 
 def test_columns_of_the_input_are_named():

@@ -247,7 +247,25 @@ def fitted(t, groups, columns):
     """Means of groups of rows, and the smoothed covariance of some columns around them."""
     found = [deviations(t, rows, columns) for rows in groups]
     S = sum(t.weight[rows].sum() for rows in groups)
-    return [mean for mean, _ in found], (sum(one for _, one in found) + prior(t, columns)) / (S + 1.0)
+    R = prior_of(t, groups, columns)
+    return [mean for mean, _ in found], (sum(one for _, one in found) + R) / (S + 1.0)
+
+
+def prior_of(t, groups, columns):
+    """The row of prior of a covariance that groups of rows share: R, in units of `prior_variances`."""
+    sd = np.sqrt(prior_variances(t, groups, columns))
+    return prior(t, columns) * np.outer(sd, sd)
+
+
+def prior_variances(t, groups, columns):
+    """Variances of the row of prior: of one group those of the table, of several those inside them, shrunk
+    towards these.
+    """
+    if len(groups) == 1:
+        return np.ones(len(columns))
+    S = sum(t.weight[rows].sum() for rows in groups)
+    inside = sum(np.diag(deviations(t, rows, columns)[1]) for rows in groups) / S
+    return (1.0 - SHRINKAGE) * inside + SHRINKAGE
 
 
 def block_cost(t, groups, columns):
@@ -255,7 +273,7 @@ def block_cost(t, groups, columns):
     of the correlations are included.
     """
     means, sigma = fitted(t, groups, columns)
-    m, R = len(columns), prior(t, columns)
+    m, R = len(columns), prior_of(t, groups, columns)
     own = sum(cells_cost(t, rows, columns, mean, sigma) for rows, mean in zip(groups, means, strict=True))
     row = np.trace(np.linalg.solve(sigma, R)) - m + np.linalg.slogdet(sigma)[1] - np.linalg.slogdet(R)[1]
     return own + 0.5 * row + 0.5 * m * (m - 1) * automatic.unit_price(t.N, t.price_factor)
@@ -447,11 +465,11 @@ def independent(t, groups, block):
     columns, and its covariance.
     """
     means, S = fitted(t, groups, block)
-    variance = np.diag(S)
+    variance, v = np.diag(S), prior_variances(t, groups, block)
     cost = sum(
         cells_cost(t, rows, block, mean, np.diag(variance)) for rows, mean in zip(groups, means, strict=True)
     )
-    return cost + 0.5 * (1.0 / variance - 1.0 + np.log(variance)).sum(), np.diag(variance)
+    return cost + 0.5 * (v / variance - 1.0 + np.log(variance / v)).sum(), np.diag(variance)
 
 
 def within(t, matrix, block):
@@ -479,7 +497,7 @@ def columns_of_factors(columns, factors, N, h, rise):
 
 def factor_cost(t, groups, block, factors):
     """What a block costs with common factors, as `block_cost` has it without."""
-    sigma, R, m, r = within(t, factors[0], block), prior(t, block), len(block), factors[2]
+    sigma, R, m, r = within(t, factors[0], block), prior_of(t, groups, block), len(block), factors[2]
     means = fitted(t, groups, block)[0]
     cost = sum(cells_cost(t, rows, block, mean, sigma) for rows, mean in zip(groups, means, strict=True))
     row = np.trace(np.linalg.solve(sigma, R)) - m + np.linalg.slogdet(sigma)[1] - np.linalg.slogdet(R)[1]

@@ -34,6 +34,7 @@ from craftc.craft.covariance import BlockPricing, unions
 from craftc.craft.fitted import PathClusters
 from craftc.craft.products import (
     MOST_OWN_COLUMNS,
+    SHRINKAGE,
     CrossProducts,
     Scatter,
     conditionals_of,
@@ -52,7 +53,6 @@ _TOLERANCE = 1e-9  # nats by which a step must lower J
 _STABLE = 0.1  # nats: expected missing cells that lower J by less stay
 _FEW_CLUSTERS = 30  # clusters up to which every merge may be followed by passes before J is compared
 _ROWS = 1 << 12  # among which forms are searched
-_SHRINKAGE = 0.05  # of the correlations of the whole table towards 0
 _EM_STEPS = 10  # for the correlations of a table with missing cells
 _KMEANS_CLUSTERS = 8  # of the starts by k-means, where the number of clusters is not given
 
@@ -190,7 +190,9 @@ class CovarianceSearch(Generic[L, S]):
         return deltas
 
     def tied_deltas(self, state: CovarianceState[S]) -> Floats:
-        """(K, K) change of J by each merge, by what the shared covariance costs, correlated or not."""
+        """(K, K) change of J by each merge, by what the shared covariance costs, correlated or not; roughly,
+        as its row of prior counts for no row here.
+        """
         held, prices = state.clusters.covariances, self._prices
         assert prices is not None
         assert held is not None
@@ -202,7 +204,7 @@ class CovarianceSearch(Generic[L, S]):
         apart = (white[:, None] - white) ** 2
         if np.count_nonzero(matrix) > len(block):
             apart = apart.sum(axis=2, keepdims=True)
-        size, N = held.weight, held.weight.sum() + 1.0
+        size, N = held.weight, held.weight.sum()
         both = size[:, None] * size / (size[:, None] + size)
         grown = np.log1p(both[:, :, None] * apart / N).sum(axis=2)
         return np.asarray(0.5 * N * grown - len(block) * prices.h)
@@ -458,7 +460,7 @@ def prior_of(
             matrix = (found.deviations + np.eye(len(columns))) / (whole.sizes[0] + 1.0)
             conditionals = conditionals_of(background, columns, found.mean, matrix)
     deviation = np.sqrt(np.diag(found.deviations[0]))
-    prior: Floats = (1.0 - _SHRINKAGE) * found.deviations[0] / np.outer(deviation, deviation)
+    prior: Floats = (1.0 - SHRINKAGE) * found.deviations[0] / np.outer(deviation, deviation)
     np.fill_diagonal(prior, 1.0)
     return prior
 
