@@ -165,7 +165,7 @@ def test_the_matrix_is_that_of_the_scores(covariance):
         own = groups if covariance == "tied" else groups[k : k + 1]
         total, N = sum(map(scatter, own)), sum(map(len, own))
         inside = np.diag(total) / N / np.diag(prior)
-        sd = np.sqrt(0.95 * inside + 0.05) if covariance == "tied" else np.ones(4)
+        sd = np.sqrt(0.95 * inside + 0.05) if covariance == "tied" else np.ones(len(prior))
         some = np.ix_(columns, columns)
         expected = (total + prior * np.outer(sd, sd))[some] / (N + 1)
         np.testing.assert_allclose(matrix, expected, rtol=1e-8, atol=1e-10)

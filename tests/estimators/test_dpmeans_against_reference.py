@@ -212,7 +212,9 @@ def test_the_choice_of_the_penalty(seed, mode):
     """
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(40, 2)) + 5.0 * rng.integers(0, 3, (40, 2)) * (seed % 3 > 0)
-    path, fits = ref.penalty_path(X, 8), []  # five rows for each cluster at least
+    path, fits = list(ref.penalty_path(X, 8)), []  # five rows for each cluster at least
+    while ref.fit(X, path[0], mode=mode).n_clusters > 1:  # one cluster is a candidate
+        path.insert(0, 2.0 * path[0])
     for penalty in path:
         fitted = ref.fit(X, penalty, mode=mode)
         if fitted.n_clusters > 8:
