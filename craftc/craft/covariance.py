@@ -22,10 +22,10 @@ all clusters and S = N, they cost together
 
 because the mean and the variance of a column of the whole table have no price. Their row of prior has the
 variances inside the clusters, shrunk towards those of the table as R is towards independence: with those of
-the table, it would cost more the farther groups are apart, but no common factor that goes through them. Where that is shorter, a
-covariance has common factors (`craftc.craft.common_factors`), m in place of m (m - 1) / 2 for one, or none:
-then its columns are independent, Sigma is diagonal, and tied clusters differ in their means only. The block
-of one cluster needs correlations that save more than they cost.
+the table, it would cost more the farther groups are apart, but would not for a common factor through them.
+Where that is shorter, a covariance has common factors (`craftc.craft.common_factors`), m in place of m (m -
+1) / 2 for one, or none: then its columns are independent, Sigma is diagonal, and tied clusters differ in
+their means only. The block of one cluster needs correlations that save more than they cost.
 
 A row with missing cells costs the marginal of its observed columns. In the sums a missing cell counts as it
 is expected from the others (`craftc.craft.products`).

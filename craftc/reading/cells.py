@@ -30,10 +30,11 @@ MAX_INTEGER_CODES = 5
 
 _BOUNDS, _ROUGHLY = "bounds", "rough numbers"  # the first words of the changes that these cause
 _NEGATIVE = "numbers in parentheses are negative"
+_SEPARATED = "thousands separators removed"
 _PLURALS = ("s", "e", "n", "en", "es")
 _NO_CENTS = "dashes in the place of cents removed"
 _TIMES_OUT = "multiplied out"  # the last words of the change that "k" or "Mio" causes
-_ALIKE = 10.0  # largest ratio of the medians of numbers with and without a unit that have it all
+ALIKE = 10.0  # largest ratio of the medians of numbers with and without a unit that have it all
 
 _CURRENCY = (
     r"(?:US\$|R\$|[AC]\$|[$€£¥₹₽₩₺₴₪₫₱฿]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|RUB|KRW|TRY|SGD|HKD"
@@ -84,7 +85,8 @@ _CERTAIN = {
     )
     for mark, sign, other in ((",", ",", "[. ']"), (".", r"\.", "[, ']"))
 }
-_THOUSANDS = {".": re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+"), ",": re.compile(r"[1-9]\d{0,2}(?:,\d{3})+")}
+#: Whole numbers with a mark between thousands.
+THOUSANDS = {".": re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+"), ",": re.compile(r"[1-9]\d{0,2}(?:,\d{3})+")}
 _MANY_STEPS = 20  # numbers beyond which bounds are no categories
 _SURELY = 44  # numbers that all have three digits behind a dot: decimal ones hardly ever do, .9^44 = .01
 _IS_CURRENCY = re.compile(_CURRENCY)
@@ -136,6 +138,12 @@ def as_number(text: str) -> float | None:
     )
 
 
+def as_number_with_comma(text: str) -> float | None:
+    """The number that a text without unit shows with a decimal comma, or None."""
+    parsed = _parse(text, ",")
+    return None if parsed is None or parsed.unit or parsed.times else parsed.value
+
+
 def is_datum(cell: str) -> bool:
     """Whether a cell looks like a number or a date."""
     return as_number(cell) is not None or DATE.fullmatch(cell[:64]) is not None
@@ -178,7 +186,7 @@ def _plain_digits(body: str, point: str) -> tuple[str, list[str]]:
     """A number as Python reads it, and what was removed from it."""
     plain = body.replace(" ", "").replace("'", "")
     separated = plain != body or ("," if point == "." else ".") in plain
-    marks = ["thousands separators removed"] * separated
+    marks = [_SEPARATED] * separated
     if point == ".":
         return plain.replace(",", ""), marks
     return plain.replace(".", "").replace(",", "."), marks + ["decimal commas"] * ("," in plain)
@@ -209,7 +217,7 @@ def have_thousands(texts: Sequence[str], mark: str, semicolons: bool) -> bool:
     """
     marked = sum(mark in text for text in texts)
     return 0 < marked < len(texts) + semicolons and all(
-        _THOUSANDS[mark].fullmatch(text) if mark in text else text.isdecimal() for text in texts
+        THOUSANDS[mark].fullmatch(text) if mark in text else text.isdecimal() for text in texts
     )
 
 
@@ -221,12 +229,15 @@ def with_thousands(
     They do in a table without decimal points, `pointless`, if 44 different ones or more have three digits
     behind the dot and others have no dot: of decimal numbers one in ten would end in zero, and be shorter.
     """
-    if numbers.mark != "." or not have_thousands(texts, ".", semicolons):
+    found = [_DRESSED.fullmatch(text.translate(_SPACES)) for text in texts]  # without units
+    bodies = [each["body"] for each in found if each is not None]
+    if numbers.mark != "." or not have_thousands(bodies, ".", semicolons):
         return numbers
-    if pointless and _SURELY <= sum("." in text for text in texts) < len(texts):
+    if pointless and _SURELY <= sum("." in body for body in bodies) < len(bodies):
         read = parse_numbers(texts, counts, semicolons=semicolons, forced=True, point=",")
         if read is not None:
-            read.changes = ["dots separate thousands (decimal='.' takes them as decimal points)"]
+            read.changes = [each for each in read.changes if each != _SEPARATED]
+            read.changes.append("dots separate thousands (decimal='.' takes them as decimal points)")
             return read
     numbers.changes.append(
         "dots are decimal points, although they could separate thousands (decimal=',' takes them so)"
@@ -293,18 +304,18 @@ def _with_better_point(
     """
     of_letters = _cells_of([_LETTERED.fullmatch(text) for text in texts], counts)
     lettered = 0 < 2 * of_letters <= counts.sum()
-    with_points = [_parse(text, ".", lettered) for text in texts]
-    if None not in with_points and (
+    of_points = [_parse(text, ".", lettered) for text in texts]
+    if None not in of_points and (
         point == "." or (not semicolons and point != ",")
     ):  # no reading with decimal commas is better
-        return with_points, "."
-    with_commas = [_parse(text, ",", lettered) for text in texts]
-    better = _cells_of(with_commas, counts) - _cells_of(with_points, counts)
-    commas = any("," in text for text, each in zip(texts, with_commas, strict=True) if each)
+        return of_points, "."
+    of_commas = [_parse(text, ",", lettered) for text in texts]
+    better = _cells_of(of_commas, counts) - _cells_of(of_points, counts)
+    commas = any("," in text for text, each in zip(texts, of_commas, strict=True) if each)
     preferred = point == "," or (point == "" and semicolons and commas)
     if better > 0 or (better == 0 and preferred):
-        return _of_both_marks(texts, counts, with_commas, with_points, ","), ","
-    return _of_both_marks(texts, counts, with_points, with_commas, "."), "."
+        return _of_both_marks(texts, counts, of_commas, of_points, ","), ","
+    return _of_both_marks(texts, counts, of_points, of_commas, "."), "."
 
 
 def _of_both_marks(
@@ -491,7 +502,7 @@ def _of_one_unit(parsed: list[_Parsed | None], counts: Integers) -> list[_Parsed
             float(np.median([abs(each.value) for each in parsed if each and bool(each.unit) == with_unit]))
             for with_unit in (True, False)
         )
-        if max(with_unit, bare) <= _ALIKE * min(with_unit, bare):
+        if max(with_unit, bare) <= ALIKE * min(with_unit, bare):
             noted = (f"numbers without {named[0]!r} taken as numbers with it",)
             return [
                 each and (each if each.unit else replace(each, marks=each.marks + noted)) for each in parsed

@@ -157,6 +157,7 @@ _EPOCHS = (  # seconds, milliseconds, microseconds and nanoseconds of 1973 to 20
     (1e14, 2.2e15, 1e6),
     (1e17, 2.2e18, 1e9),
 )
+_FEWEST_MONTHS = 3  # different months of dates that are all on the same day
 _FEWEST_TIMES = 5  # different texts such as "13.05", which could be numbers
 
 
@@ -334,6 +335,8 @@ def _order(found: Sequence[re.Match[str] | None], dotted: bool) -> tuple[str, st
             return "yymd", "the year first"
     if max(map(int, first)) > 12 or (dotted and max(map(int, second)) <= 12):
         return "dmy", ""
+    if len(first) == 1 and len(second) >= _FEWEST_MONTHS and max(map(int, second)) <= 12:
+        return "dmy", f"day before month, as all are on day {int(*first)} of a month"
     return "mdy", "" if max(map(int, second)) > 12 else "month before day, which no cell contradicts"
 
 

@@ -276,11 +276,11 @@ def _last_lines(frame: pd.DataFrame, keep: Bits) -> list[int]:
         found.append(i)
     n_above = len(rows) - len(found) - 1
     if n_above >= _FEWEST:
-        row = filled_cells(frame.iloc[rows[n_above]])
-        named = bool(row) and as_number(row[0][1]) is None
-        numbers, above = row[1:] if named else row, frame.iloc[rows[:n_above]]
-        if numbers and all(as_number(cell) is not None for _, cell in numbers):
-            new = not named or not occurs(row[0][1], above.iloc[:, row[0][0]])
+        row, above = filled_cells(frame.iloc[rows[n_above]]), frame.iloc[rows[:n_above]]
+        texts = [(j, cell) for j, cell in row if as_number(cell) is None]
+        numbers = [one for one in row if one not in texts]
+        if numbers and len(texts) <= 1:
+            new = not any(occurs(cell, above.iloc[:, j]) for j, cell in texts)
             if new and _is_sum(numbers, above):
                 found.append(int(rows[n_above]))
     return sorted(found)

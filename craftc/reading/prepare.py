@@ -28,6 +28,7 @@ from craftc.reading.input_file import TableError
 from craftc.reading.joined import find_joined
 from craftc.reading.labelled import own_labels
 from craftc.reading.levels import items_of_scales, number_levels, text_levels
+from craftc.reading.mixed_cells import with_decimal_points
 from craftc.reading.remarks import (
     about_answers,
     about_codes,
@@ -303,6 +304,8 @@ class _Reader:
         return np.array([*code_of, -1], dtype=np.intp)[codes], list(index)
 
     def _text(self, name: str, column: pd.Series) -> None:
+        column, mixed = (column, "") if self._roles.decimal != "infer" else with_decimal_points(column)
+        self._notes += [f"{quoted(name)}: {mixed}."] if mixed else []
         codes, texts = self._texts(column)
         counts = np.bincount(codes[codes >= 0], minlength=len(texts))
         is_na = np.array([text.casefold() in NUMERIC_NA_VALUES for text in texts], dtype=bool)
@@ -427,14 +430,9 @@ class _Reader:
         point = str(recipe.get("decimal", self._point))
         # a fit on plain numbers, and one that multiplied out, have the numbers themselves
         scaled = bool(recipe.get("times")) or not recipe.get("unit") if forced else None
+        unit, semicolons = str(recipe.get("unit", "")), self._raw.semicolons
         numbers = parse_numbers(
-            cells,
-            counts,
-            semicolons=self._raw.semicolons,
-            forced=forced,
-            point=point,
-            scaled=scaled,
-            unit=str(recipe.get("unit", "")),
+            cells, counts, semicolons=semicolons, forced=forced, point=point, scaled=scaled, unit=unit
         )
         if numbers is None:
             if forced:
@@ -492,6 +490,7 @@ class _Reader:
         whole = bool(present) and bool((np.isfinite(distinct) & (np.floor(distinct) == distinct)).all())
         if name in self._roles.numeric or not present or quantity:
             self._put(name, values.astype(dtype))
+            self._notes += far_cells(name, "numbers", sentinels(distinct, counts))
         elif (
             whole
             and name not in self._roles.kept
