@@ -214,6 +214,8 @@ def check_weight(sample_weight: WeightInput, n: int) -> NDArray[np.float64] | No
     """Weights as float64 (n,), or None; raise unless they are finite, >= 0 and not all 0."""
     if sample_weight is None:
         return None
+    if isinstance(sample_weight, np.ma.MaskedArray):
+        raise TypeError("sample_weight is a masked array; call .filled(0) to exclude its masked rows.")
     weight = np.asarray(sample_weight)
     if weight.dtype.kind not in "fiub" or weight.ndim > 1:
         raise ValueError(

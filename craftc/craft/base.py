@@ -301,8 +301,8 @@ class CraftBase(
 
         Notes
         -----
-        The probability is that of the levels of a row: of a number, its value where a column has at most 64
-        values, and otherwise one of about 64 intervals. Numbers of `PaperCRAFT` have densities.
+        The probability is that of the levels of a row: of a number, its value or one of about 64 intervals;
+        in a covariance nearly, by a normal density. Numbers of `PaperCRAFT` have densities.
 
         Examples
         --------

@@ -34,6 +34,7 @@ _CORRELATED = 0.9999  # of near-duplicate numbers
 _COLUMNS_AT_ONCE = 512  # columns up to which all correlations are computed; beyond, projections come first
 _DIRECTIONS, _ASKED_AT_ONCE = 8, 64  # of these projections, and columns whose neighbours are held
 _WORTH = 1.5  # warn if rows count for more than this multiple of what they are worth
+_LEAST_WORTH = 0.1  # or for less than this share of it
 _LINKED = 0.5  # warn if column links save more than half of what clusters save
 _FRAGILE = 0.7  # share of the clusters that is left at four times the price
 
@@ -121,12 +122,17 @@ def _codes(sample: MixedTable) -> dict[str, NDArray[np.intp]]:
 
 
 def _of_a_survey(weights: Floats | None) -> list[str]:
-    """A warning about weights that count more rows than they are worth; whole numbers may count rows that are
-    repeated.
+    """A warning about weights that count more rows than they are worth, or hardly any, as weights that sum to
+    1 do; whole numbers may count rows that are repeated.
     """
     if weights is None or (weights == np.floor(weights)).all():
         return []
     total, worth = weights.sum(), scaled_to_worth(weights).sum()
+    if total < _LEAST_WORTH * worth:
+        return [
+            f"sample_weight counts {total:,.4g} rows in all, in which hardly any cluster can be seen; rows "
+            f"of such weights are worth {worth:,.4g}: multiply them by {worth / total:.3g}."
+        ]
     if total <= _WORTH * worth:
         return []
     return [

@@ -23,7 +23,7 @@ _BY_CHANCE = 10.0  # nats by which it is unlikely that repeated rows agree in a 
 _CANDIDATES = 30  # columns that are looked at
 _COMPARED = 1 << 14  # rows that are compared with each other
 # least share of rows with a copy, and copies of a row over the number that clusters lead to expect
-_COPIED, _BEYOND_CHANCE = 0.5, 20.0
+_COPIED, _BEYOND_CHANCE = 0.5, 5.0
 
 
 def copied_rows(table: MixedTable, weight: Integers, moments: Moments) -> str | None:

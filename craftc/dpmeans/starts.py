@@ -83,10 +83,9 @@ class Starts(Generic[S, L]):
                 f"n_clusters={model.n_clusters!r} is more than max_clusters={model.max_clusters!r}; leave "
                 "one out, or lower n_clusters."
             )
+        K = None if model.n_clusters is None else int(model.n_clusters)  # of any width
         whole = model.mode == "lowest"
-        penalty, centers = searched_centers(
-            rows, model.cluster_penalty, model.n_clusters, self.cap, self.seed, whole
-        )
+        penalty, centers = searched_centers(rows, model.cluster_penalty, K, self.cap, self.seed, whole)
         cap = self.cap
         self.mode, self.cap = "nearest", 0  # clusters open in the search alone
         fit = self.exchanged(penalty, self.descend(penalty, rows.one_cluster(), 0, centers))
@@ -133,6 +132,11 @@ class Starts(Generic[S, L]):
         asked = spherical or model.covariance_price is None  # a price varies the number of clusters
         if asked and self.is_search and model.n_clusters is not None:
             warn_of_fewer_clusters(model, K, model.n_clusters)
+        elif asked and model.mode == "auto" and model.n_clusters not in (None, K):
+            warn_user(
+                f"DPMeans ended with {K} clusters, not n_clusters={model.n_clusters}: a given init only "
+                "takes lambda^2 from that number; leave init out to find as many clusters."
+            )
         chosen = self.is_search and model.n_clusters is None and isinstance(model.cluster_penalty, str)
         if K > 1 and spherical and chosen and inertia == 0.0:
             warn_of_exact_choice(model, f"{K} clusters of equal rows", "n_clusters, or use CRAFT")

@@ -271,7 +271,8 @@ class KModes(PrototypeClustering):
     missing : {"ignore", "category", "error"}, default="ignore"
         Missing cells: they cost and count nothing; they are a level of their own; or they are an error.
     unknown : {"ignore", "error"}, default="ignore"
-        A level that `fit` has not seen differs from all modes and changes no label, or it is an error.
+        A level that `fit` has not seen counts as a missing cell, which costs nothing and changes no label, or
+        it is an error.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the starts. The same seed gives the same bits for any number of threads.
     n_threads : int, optional

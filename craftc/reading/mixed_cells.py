@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from craftc._common.messages import as_text
+from craftc._common.messages import as_text, need_pandas
 from craftc._common.typing import Floats
 from craftc.reading.cells import ALIKE, THOUSANDS, as_number_with_comma, certain_mark
 
@@ -19,10 +19,10 @@ def with_decimal_points(column: pd.Series) -> tuple[pd.Series, str]:
     """The column with its texts of numbers as Python writes them, and what was read, in words: "" if it has
     no numbers or no texts with decimal commas.
     """
-    if column.dtype != object:
+    if need_pandas().api.types.infer_dtype(column, skipna=True) not in ("mixed", "mixed-integer"):
         return column, ""
-    cells = column.dropna().unique().tolist()
-    texts = [cell.strip() for cell in cells if isinstance(cell, str)]
+    cells = column.dropna().tolist()
+    texts = [*{cell.strip(): None for cell in cells if isinstance(cell, str)}]
     numbers = [float(cell) for cell in cells if isinstance(cell, int | float) and not isinstance(cell, bool)]
     if not texts or not numbers or not _have_commas(texts, np.array(numbers)):
         return column, ""

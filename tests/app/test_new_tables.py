@@ -366,3 +366,13 @@ def test_numbers_in_another_unit_are_warned_of_by_refit_and_later_dates_are_not(
         UserWarning, match=r"Column 'x': most numbers .* \([\d.]+ to [\d.]+\); check their unit"
     ):
         model.refit(cents)
+
+
+@pytest.mark.parametrize("code", [-999, 9999])
+def test_codes_of_missing_cells_that_the_fit_has_not_seen(scored, code):
+    rng = np.random.default_rng(3)
+    spend = np.where(GROUP, rng.normal(1500, 90, N), rng.normal(500, 90, N)).round(2)
+    frame = pd.DataFrame({"spend": spend, "other": OTHER})
+    new = frame.assign(spend=frame["spend"].where(np.arange(N) % 7 > 0, code))
+    _, notes = scored(frame.to_csv(index=False), new.to_csv(index=False))
+    assert f"'spend' has {code} in 43 rows, far from its other numbers" in notes

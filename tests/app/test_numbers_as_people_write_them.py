@@ -78,6 +78,32 @@ def test_dots_that_certainly_separate_thousands(mark, tmp_path):
     assert read([f"{row}.5" for row in rows])[0][-1] == people[-1] / 1000  # another column has decimal points
     assert read(rows[:30])[0][-1] == people[29] / 1000  # too few to be sure
 
+    priced, notes = read([f"{row.split(mark)[0]} €{mark}{row.split(mark)[1]}" for row in rows])
+    assert priced == people
+    assert "'€' removed; dots separate thousands" in notes
+    few, notes = read([f"{row.split(mark)[0]} €{mark}{row.split(mark)[1]}" for row in rows[:30]])
+    assert few[-1] == people[29] / 1000
+    assert "dots are decimal points, although they could separate thousands" in notes
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("1.306,50", 1306.5), ("1.306", 1306.0), ("12.306", 12306.0)]
+)
+@pytest.mark.parametrize("whole", [False, True])
+def test_texts_with_decimal_commas_among_numbers_of_a_spreadsheet(text, number, whole, tmp_path):
+    numbers = np.random.default_rng(0).normal(number, number / 10, 60).round(0 if whole else 2)
+    cells = [text if i % 5 == 0 else each for i, each in enumerate(numbers.tolist())]
+    path = tmp_path / "t.xlsx"
+    pd.DataFrame({"sales": cells, "x": np.arange(60) % 7 + 0.5}).to_excel(path, index=False)
+    table = craftc.read_table(path)
+    assert table["sales"].tolist() == [number if i % 5 == 0 else each for i, each in enumerate(numbers)]
+    assert f"texts such as '{text}' among its numbers have decimal commas" in " ".join(table.attrs["notes"])
+    small = [text if i % 5 == 0 else each / 1000 for i, each in enumerate(numbers.tolist())]
+    pd.DataFrame({"sales": small, "x": np.arange(60) % 7 + 0.5}).to_excel(path, index=False)
+    if "," not in text:  # the size of the numbers shows a decimal point
+        assert craftc.read_table(path)["sales"][0] == number / 1000
+        assert craftc.read_table(path, decimal=".")["sales"][0] == number / 1000
+
 
 @pytest.mark.parametrize(
     "bound",

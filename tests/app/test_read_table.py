@@ -524,6 +524,9 @@ def test_dates_of_one_year_and_ambiguous_dates(read):
     table, notes = read(column([f"0{1 + i % 9}/0{1 + i % 8}/2024" for i in range(40)], "day"))
     assert table.attrs["unusable"] == {}
     assert "month before day, which no cell contradicts" in notes
+    table, notes = read(column([f"01/{1 + i % 12:02d}/{2020 + i % 3}" for i in range(40)], "month"))
+    assert "day before month, as all are on day 1 of a month" in notes
+    assert table["month"][1] == (pd.Timestamp("2021-02-01") - pd.Timestamp("1970-01-01")).days
     table, _ = read(column(["2024-01-28" if i % 9 else "n/a" for i in range(40)], "day"))
     assert table.attrs["unusable"] == {"day": "one value in every row with a date"}
     assert table.attrs["kinds"] == {}

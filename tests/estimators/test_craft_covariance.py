@@ -858,3 +858,13 @@ def test_groups_in_few_rows_of_many_columns():
     model = CRAFT(random_state=0).fit(X)
     assert adjusted_rand_score(groups, model.labels_) == 1.0
     assert CRAFT(random_state=0).fit(X[:, 60:]).n_clusters_ == 1
+
+
+@pytest.mark.parametrize(("n", "p", "K"), [(40, 40, 2), (60, 60, 3), (60, 100, 3), (45, 200, 3)])
+def test_groups_far_apart_in_more_columns_than_rows(n, p, K):
+    """One common factor through their centres has as many parameters as their means."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        groups = np.arange(n) % K
+        X = rng.normal(size=(n, p)) + 5.0 * rng.normal(size=(K, p))[groups]
+        assert adjusted_rand_score(groups, CRAFT(random_state=0, n_init=2).fit(X).labels_) == 1.0

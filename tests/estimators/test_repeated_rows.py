@@ -76,6 +76,16 @@ def hint_of_copies(table, **options):
     return next((said for each in caught if "exact copies" in (said := str(each.message))), None)
 
 
+@pytest.mark.parametrize(("least", "most"), [(1, 20), (5, 15), (8, 12)])
+def test_rows_with_different_numbers_of_copies(least, most):
+    hints = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(60, 5)).repeat(rng.integers(least, most + 1, 60), axis=0)
+        hints.append(hint_of_copies(X) is not None)
+    assert sum(hints) >= 3
+
+
 @pytest.mark.parametrize(("n", "times"), [(60, 12), (300, 2)])
 def test_copies_of_rows(n, times):
     X = np.random.default_rng(0).normal(size=(n, 5))

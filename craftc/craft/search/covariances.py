@@ -190,9 +190,7 @@ class CovarianceSearch(Generic[L, S]):
         return deltas
 
     def tied_deltas(self, state: CovarianceState[S]) -> Floats:
-        """(K, K) change of J by each merge, by what the shared covariance costs, correlated or not; roughly,
-        as its row of prior counts for no row here.
-        """
+        """(K, K) change of J by each merge, by what the shared covariance costs, but for its row of prior."""
         held, prices = state.clusters.covariances, self._prices
         assert prices is not None
         assert held is not None
