@@ -86,9 +86,7 @@ def test_dots_that_certainly_separate_thousands(mark, tmp_path):
     assert "dots are decimal points, although they could separate thousands" in notes
 
 
-@pytest.mark.parametrize(
-    ("text", "number"), [("1.306,50", 1306.5), ("1.306", 1306.0), ("12.306", 12306.0)]
-)
+@pytest.mark.parametrize(("text", "number"), [("1.306,50", 1306.5), ("1.306", 1306.0), ("12.306", 12306.0)])
 @pytest.mark.parametrize("whole", [False, True])
 def test_texts_with_decimal_commas_among_numbers_of_a_spreadsheet(text, number, whole, tmp_path):
     numbers = np.random.default_rng(0).normal(number, number / 10, 60).round(0 if whole else 2)
