@@ -1,8 +1,9 @@
-"""Columns of a spreadsheet that hold numbers and, among them, texts of numbers with decimal commas."""
+"""Columns of a spreadsheet in which numbers stand next to texts with decimal commas, or next to dates."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,24 +15,37 @@ from craftc.reading.cells import ALIKE, THOUSANDS, as_number_with_comma, certain
 if TYPE_CHECKING:
     import pandas as pd
 
+_DAY_0 = "1899-12-30"  # of a spreadsheet
+_FIRST_DAY, _LAST_DAY = 7_306, 73_415  # days of 1920 to 2100
 
-def with_decimal_points(column: pd.Series) -> tuple[pd.Series, str]:
-    """The column with its texts of numbers as Python writes them, and what was read, in words: "" if it has
-    no numbers or no texts with decimal commas.
+
+def with_cells_of_one_kind(column: pd.Series, decimal: str) -> tuple[pd.Series, str]:
+    """The column with texts of numbers as Python writes them, or numbers of days as dates; and what was read,
+    in words, "" if nothing. `decimal`: "infer", or the decimal mark that was asked for.
     """
-    if need_pandas().api.types.infer_dtype(column, skipna=True) not in ("mixed", "mixed-integer"):
+    pd = need_pandas()
+    if pd.api.types.infer_dtype(column, skipna=True) not in ("mixed", "mixed-integer"):
         return column, ""
     cells = column.dropna().tolist()
+    numbers = [float(cell) for cell in cells if _is_number(cell)]
     texts = [*{cell.strip(): None for cell in cells if isinstance(cell, str)}]
-    numbers = [float(cell) for cell in cells if isinstance(cell, int | float) and not isinstance(cell, bool)]
-    if not texts or not numbers or not _have_commas(texts, np.array(numbers)):
+    if 2 * sum(isinstance(cell, date) for cell in cells) > len(cells):
+        if not numbers or not all(_FIRST_DAY <= number <= _LAST_DAY for number in numbers):
+            return column, ""
+        column = column.map(
+            lambda cell: pd.Timestamp(_DAY_0) + pd.Timedelta(days=cell) if _is_number(cell) else cell
+        )
+        return column, f"numbers such as {as_text(numbers[0])} among its dates are days of a spreadsheet"
+    if decimal != "infer" or not texts or not numbers or not _have_commas(texts, np.array(numbers)):
         return column, ""
-    plain = {text: as_number_with_comma(text) for text in texts}
-    shown = next((text for text, number in plain.items() if number is not None and "." in text), "")
-    read = {text: as_text(number) for text, number in plain.items() if number is not None}
+    read = {text: as_text(number) for text in texts if (number := as_number_with_comma(text)) is not None}
     column = column.map(lambda cell: read.get(cell.strip(), cell) if isinstance(cell, str) else cell)
-    example = f"texts such as {shown or texts[0]!r} among its numbers"
+    example = f"texts such as {next((text for text in read if '.' in text), texts[0])!r} among its numbers"
     return column, f"{example} have decimal commas (decimal='.' takes their dots as decimal points)"
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, int | float) and not isinstance(cell, bool)
 
 
 def _have_commas(texts: Sequence[str], numbers: Floats) -> bool:

@@ -28,7 +28,7 @@ from craftc.reading.input_file import TableError
 from craftc.reading.joined import find_joined
 from craftc.reading.labelled import own_labels
 from craftc.reading.levels import items_of_scales, number_levels, text_levels
-from craftc.reading.mixed_cells import with_decimal_points
+from craftc.reading.mixed_cells import with_cells_of_one_kind
 from craftc.reading.remarks import (
     about_answers,
     about_codes,
@@ -304,7 +304,7 @@ class _Reader:
         return np.array([*code_of, -1], dtype=np.intp)[codes], list(index)
 
     def _text(self, name: str, column: pd.Series) -> None:
-        column, mixed = (column, "") if self._roles.decimal != "infer" else with_decimal_points(column)
+        column, mixed = with_cells_of_one_kind(column, self._roles.decimal)
         self._notes += [f"{quoted(name)}: {mixed}."] if mixed else []
         codes, texts = self._texts(column)
         counts = np.bincount(codes[codes >= 0], minlength=len(texts))

@@ -237,3 +237,22 @@ def test_ticks_of_several_kinds():
         table = craftc.read_table(table)
         assert table["x"].nunique() == 2
         assert (table["x"] == "no").sum() == 20
+
+
+@pytest.mark.parametrize("text", [None, "22.12.2022"])
+def test_days_of_a_spreadsheet_among_dates(text, tmp_path):
+    days = pd.date_range("2021-03-01", periods=60)
+    serial = (days - pd.Timestamp("1899-12-30")).days.tolist()
+    cells = [serial[i] if i % 5 == 0 else day.to_pydatetime() for i, day in enumerate(days)]
+    cells[7] = text or cells[7]
+    path = tmp_path / "t.xlsx"
+    pd.DataFrame({"day": cells, "x": np.arange(60) % 7 + 0.5}).to_excel(path, index=False)
+    table = craftc.read_table(path)
+    expected = (days - pd.Timestamp("1970-01-01")).days.to_numpy(copy=True)
+    expected[7] = expected[7] if text is None else (pd.Timestamp("2022-12-22") - pd.Timestamp(0)).days
+    assert table["day"].tolist() == expected.tolist()
+    notes = " ".join(table.attrs["notes"])
+    assert f"numbers such as {serial[0]} among its dates are days of a spreadsheet" in notes
+    cells[::5] = [7 * i for i in range(12)]  # no days
+    pd.DataFrame({"day": cells, "x": np.arange(60) % 7 + 0.5}).to_excel(path, index=False)
+    assert "days of a spreadsheet" not in " ".join(craftc.read_table(path).attrs["notes"])
