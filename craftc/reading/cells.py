@@ -90,6 +90,7 @@ THOUSANDS = {".": re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+"), ",": re.compile(r"[1-
 _MANY_STEPS = 20  # numbers beyond which bounds are no categories
 _SURELY = 44  # numbers that all have three digits behind a dot: decimal ones hardly ever do, .9^44 = .01
 _IS_CURRENCY = re.compile(_CURRENCY)
+_AS_TEXT = re.compile(r"'[-+]?\d[\d.,]*")
 _FOOTNOTE = re.compile(
     r"(.*\d)\s*(?:\*{1,3}|[†‡§¹²³#^]|\[[a-z\d]\]|\((?:p|e|r|est|prov|[a-z\d])\.?\)|(?<!10)\^[a-z\d])",
     re.IGNORECASE,
@@ -136,6 +137,12 @@ def as_number(text: str) -> float | None:
         and (not parsed.unit or _IS_CURRENCY.fullmatch(parsed.unit) or parsed.unit == "%")
         else None
     )
+
+
+def plain_text(text: str) -> str:
+    """A text without blanks around it, and a number without the apostrophe of a spreadsheet's text."""
+    text = text.strip()
+    return text[1:] if _AS_TEXT.fullmatch(text) else text
 
 
 def as_number_with_comma(text: str) -> float | None:

@@ -18,6 +18,7 @@ from craftc.reading.cells import (
     float_of,
     have_leading_zeros,
     parse_numbers,
+    plain_text,
     table_marks,
     with_thousands,
 )
@@ -297,7 +298,7 @@ class _Reader:
         codes, cells = self._pd.factorize(column)
         index: dict[str, int] = {}
         stripped = (
-            cell.strip() if isinstance(cell, str) else as_text(cell)
+            plain_text(cell) if isinstance(cell, str) else as_text(cell)
             for cell in np.asarray(cells, dtype=object).tolist()
         )
         code_of = [-1 if text in self._na else index.setdefault(text, len(index)) for text in stripped]

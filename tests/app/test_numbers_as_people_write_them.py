@@ -256,3 +256,9 @@ def test_days_of_a_spreadsheet_among_dates(text, tmp_path):
     cells[::5] = [7 * i for i in range(12)]  # no days
     pd.DataFrame({"day": cells, "x": np.arange(60) % 7 + 0.5}).to_excel(path, index=False)
     assert "days of a spreadsheet" not in " ".join(craftc.read_table(path).attrs["notes"])
+
+
+def test_numbers_with_the_apostrophe_of_a_text():
+    read, notes = numbers_of(["'1306", "'1421.5", "'9", "'-30", "'77", "'1,250"])
+    assert read == [1306, 1421.5, 9, -30, 77, 1250]
+    assert "thousands separators removed" in notes
