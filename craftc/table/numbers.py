@@ -70,7 +70,7 @@ def read_numbers(
     rows, other columns than in `fit`, or a number that is not finite.
     """
     X = _readable(estimator, X)
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not issparse(X):
         return _read_columns(estimator, X, reset=reset, dtype=dtype, finite=finite, allow_nan=allow_nan)
     if not checks and _is_read(X, dtype) and len(X) >= min_rows:
         if reset:
@@ -97,7 +97,7 @@ def read_with_target(
     """Rows of numbers of a fit, as `read_numbers` returns them, and their targets."""
     X = _readable(estimator, X)
     _refuse_missing_targets(y)
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not issparse(X):
         rows = _read_columns(estimator, X, reset=True, allow_nan=allow_nan)
         named = vars(estimator).pop("feature_names_in_")
         rows, target = _validated(estimator, rows, y, True, {**checks, "dtype": np.float64})

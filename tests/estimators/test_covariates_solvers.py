@@ -494,7 +494,7 @@ def counts(seed=0, n=90, d=40, c=3):
     return X, y
 
 
-SPARSE = {"csr": sparse.csr_array, "csc": sparse.csc_matrix, "coo": sparse.coo_array}
+SPARSE = {"csr": sparse.csr_array, "csc": sparse.csc_matrix, "dok": sparse.dok_array}
 
 
 @pytest.mark.slow_except(4)

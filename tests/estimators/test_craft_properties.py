@@ -446,3 +446,13 @@ def test_an_absolute_threshold_is_in_the_squared_units_of_the_columns(unit):
     model = fixed_price(numeric_threshold=("absolute", 4.0 * unit**2), **parameters).fit(X)
     assert model.feature_mask_.tolist() == [[True, False]] * 2
     assert fixed_price(numeric_threshold=0.5, **parameters).fit(X).feature_mask_.all()
+
+
+def test_weights_that_sum_to_one_and_masked_ones():
+    X = np.random.default_rng(0).normal(size=(300, 3)) + 6.0 * (np.arange(300) % 2)[:, None]
+    with pytest.warns(UserWarning, match="counts 1 rows in all.*worth 300: multiply them by 300"):
+        assert CRAFT(random_state=0).fit(X, sample_weight=np.full(300, 1 / 300)).n_clusters_ == 1
+    assert CRAFT(random_state=0).fit(X, sample_weight=np.full(300, 0.5)).n_clusters_ == 2
+    masked = np.ma.array(np.ones(300), mask=np.arange(300) < 20)
+    with pytest.raises(TypeError, match="sample_weight is a masked array"):
+        CRAFT().fit(X, sample_weight=masked)

@@ -670,3 +670,12 @@ def test_a_large_table_of_few_weights_chooses_by_the_rows_that_count():
     few, alone = DPMeans(n_threads=1).fit(X, sample_weight=weight), DPMeans(n_threads=1).fit(X[:300])
     assert few.n_clusters_ == alone.n_clusters_
     assert few.cluster_penalty_ == alone.cluster_penalty_
+
+
+@pytest.mark.parametrize("start", [np.zeros(60, int), np.arange(60) % 2])
+def test_a_start_with_another_number_of_clusters_than_was_asked_for(start):
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    with pytest.warns(UserWarning, match="ended with 4 clusters, not n_clusters=3: a given init"):
+        assert DPMeans(n_clusters=3, init=start).fit(X).n_clusters_ == 4
+    narrow = DPMeans(n_clusters=np.uint8(3)).fit(X)
+    np.testing.assert_array_equal(narrow.labels_, DPMeans(n_clusters=3).fit(X).labels_)
