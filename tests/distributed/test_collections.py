@@ -277,6 +277,7 @@ def rows_of_long(number):
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning")
+@pytest.mark.filterwarnings("ignore:DPMeans ended with")
 @pytest.mark.parametrize(
     ("model", "n"),
     [

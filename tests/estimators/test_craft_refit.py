@@ -215,6 +215,7 @@ def test_a_new_level_of_an_order_has_no_place():
     ],
 )
 @pytest.mark.filterwarnings("ignore:2 clusters are more than the columns tell apart")
+@pytest.mark.filterwarnings("ignore:sample_weight counts")
 def test_rows_much_heavier_than_those_of_the_fit_are_refused(weight, message):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 3)) + 9.0 * (np.arange(40) % 2)[:, None]
