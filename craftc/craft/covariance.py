@@ -203,16 +203,13 @@ class BlockPricing:
         block, saving = self._choose(deviations, found.weight, selected, rise, code, n_threads)
         if found.factors is not None:
             other = found.factors.columns(found.weight, rise, self.h)
-            value = found.factors.savings(other, found.S, found.weight, self.prior, self.h)
-            value -= (rise * other).sum(axis=1)
+            value = self._factor_savings(other, found) - (rise * other).sum(axis=1)
             value -= code[np.arange(len(code)), (other & (1 - selected)).sum(axis=1)]
             better = value > saving
             block[better], saving[better] = other[better], value[better]
         if not self.full:
-            pays = self._correlations(block, found) > 0.0
-            if found.factors is not None:
-                others = block * ~pays[:, None]
-                pays |= found.factors.savings(others, found.S, found.weight, self.prior, self.h) > 0.0
+            pays = self._savings(block, found) > 0.0
+            pays |= self._factor_savings(block * ~pays[:, None], found) > 0.0
             block, saving = block * pays[:, None], saving * pays
         return block, saving
 
@@ -281,10 +278,10 @@ class BlockPricing:
         """(g, P, P) the covariances of groups over their blocks (g, P): S, or those with common factors or
         the variances alone where these are shorter; (g,) nats that they save over independent normal columns.
         """
-        (matrix, weight, factors), saving = found, self._correlations(block, found)
-        if factors is not None:
-            of_factors = factors.savings(block, matrix, weight, self.prior, self.h)
-            matrix = np.where((of_factors > saving)[:, None, None], factors.matrix, matrix)
+        matrix, saving = found.S, self._savings(block, found)
+        if found.factors is not None:
+            of_factors = self._factor_savings(block, found)
+            matrix = np.where((of_factors > saving)[:, None, None], found.factors.matrix, matrix)
             saving = np.maximum(of_factors, saving)
         alone = saving < 0.0
         if not self.full and alone.any():
@@ -293,11 +290,17 @@ class BlockPricing:
             saving[alone] = 0.0
         return matrix, saving
 
-    def _correlations(self, block: Mask, found: Estimates) -> Floats:
-        """(g,) nats that the correlations in blocks (g, P) save over independent columns, prices paid."""
+    def _savings(self, block: Mask, found: Estimates) -> Floats:
+        """(g,) nats that all correlations in blocks (g, P) save over independent columns, prices paid."""
         saving = np.empty(len(block))
         kernel.block_savings(found.S, block, found.weight, self.prior, self.h, saving)
         return saving
+
+    def _factor_savings(self, block: Mask, found: Estimates) -> Floats:
+        """(g,) the same of common factors; -inf where there are none."""
+        if found.factors is None:
+            return np.full(len(block), -np.inf)
+        return found.factors.savings(block, found.S, found.weight, self.prior, self.h)
 
     def _choose(
         self,

@@ -64,6 +64,7 @@ class Starts(Generic[S, L]):
     def __init__(self, model: DPMeansParameters, rows: DPMeansRows[S, L], seed: int) -> None:
         self.model, self.rows, self.seed = model, rows, seed
         self.cap = NO_CAP if model.max_clusters is None else int(model.max_clusters)
+        self.n_asked = None if model.n_clusters is None else int(model.n_clusters)
         self.mode = "serial" if model.mode == "auto" else model.mode
 
     @property
@@ -78,19 +79,20 @@ class Starts(Generic[S, L]):
     def searched(self) -> tuple[float, SphericalFit[L]]:
         """lambda^2 as the price of a cluster, and the partition of the search after sweeps over all rows."""
         model, rows = self.model, self.rows
-        if (model.n_clusters or 0) > self.cap:
+        if (self.n_asked or 0) > self.cap:
             raise ValueError(
                 f"n_clusters={model.n_clusters!r} is more than max_clusters={model.max_clusters!r}; leave "
                 "one out, or lower n_clusters."
             )
-        K = None if model.n_clusters is None else int(model.n_clusters)  # of any width
         whole = model.mode == "lowest"
-        penalty, centers = searched_centers(rows, model.cluster_penalty, K, self.cap, self.seed, whole)
+        penalty, centers = searched_centers(
+            rows, model.cluster_penalty, self.n_asked, self.cap, self.seed, whole
+        )
         cap = self.cap
         self.mode, self.cap = "nearest", 0  # clusters open in the search alone
         fit = self.exchanged(penalty, self.descend(penalty, rows.one_cluster(), 0, centers))
         if whole:  # from the partition of mode "auto" on
-            self.mode, free = "collapsed", model.n_clusters is None
+            self.mode, free = "collapsed", self.n_asked is None
             self.cap = cap if free else len(fit.centers)
             labels = lowest(rows.counted(), penalty, self.cap, fit.centers, free)
             fit = self.descend(penalty, rows.labels_of_all(labels), 0)
@@ -130,20 +132,18 @@ class Starts(Generic[S, L]):
                 )
             warn_not_converged(model, int(model.max_iter), "sweeps", remedy)
         asked = spherical or model.covariance_price is None  # a price varies the number of clusters
-        if asked and self.is_search and model.n_clusters is not None:
-            warn_of_fewer_clusters(model, K, model.n_clusters)
-        elif asked and model.mode == "auto" and model.n_clusters not in (None, K):
+        if asked and self.is_search and self.n_asked is not None:
+            warn_of_fewer_clusters(model, K, self.n_asked)
+        elif asked and model.mode == "auto" and self.n_asked not in (None, K):
             warn_user(
-                f"DPMeans ended with {K} clusters, not n_clusters={model.n_clusters}: a given init only "
+                f"DPMeans ended with {K} clusters, not n_clusters={self.n_asked}: a given init only "
                 "takes lambda^2 from that number; leave init out to find as many clusters."
             )
-        chosen = self.is_search and model.n_clusters is None and isinstance(model.cluster_penalty, str)
+        chosen = self.is_search and self.n_asked is None and isinstance(model.cluster_penalty, str)
         if K > 1 and spherical and chosen and inertia == 0.0:
             warn_of_exact_choice(model, f"{K} clusters of equal rows", "n_clusters, or use CRAFT")
         at_most = chosen and K == MOST_CHOSEN and model.max_clusters is None
-        many = (
-            penalty > 0 and max(_MANY, n / 10) < K and not (self.is_search and model.n_clusters is not None)
-        )
+        many = penalty > 0 and max(_MANY, n / 10) < K and not (self.is_search and self.n_asked is not None)
         if at_most:
             warn_user(
                 f"DPMeans chose {K} clusters, the most that it tries where they are not far apart; more may "
@@ -228,9 +228,9 @@ class Starts(Generic[S, L]):
         model, seed = self.model, self.seed
         if not isinstance(model.cluster_penalty, str):
             return float(model.cluster_penalty), None
-        if model.n_clusters is not None:
+        if self.n_asked is not None:
             most = len(self.rows) + 1  # distance 0, as all after it
-            return float(self.rows.farthest_first(min(int(model.n_clusters), most))[2][-1]), None
+            return float(self.rows.farthest_first(min(self.n_asked, most))[2][-1]), None
 
         def fit(rows: DenseData, penalty: float) -> SphericalFit[Labels]:
             descent = SphericalDescent(
@@ -246,7 +246,7 @@ class Starts(Generic[S, L]):
         model, rows = self.model, self.rows
         if model.init in ("auto", "single", "random-row"):
             return rows.one_cluster()
-        K = min(int(model.n_clusters or model.max_clusters or _START_CLUSTERS), len(rows))
+        K = min(int(self.n_asked or model.max_clusters or _START_CLUSTERS), len(rows))
         if model.init == "random":
             return rows.random_labels(K, self.seed, start)
         seeds, cells, _ = rows.farthest_first(K)
