@@ -16,6 +16,7 @@ from craftc.craft.base import CraftBase
 from craftc.craft.rows.unusual import OUTLIER
 from craftc.describe.view import numbers_of
 from craftc.table import MixedTable
+from craftc.table.other_ranges import warn_of_other_ranges
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,8 +44,7 @@ def assignments(
     for first in range(0, len(table), _ROWS_AT_ONCE):
         part = table.take(slice(first, first + _ROWS_AT_ONCE))
         n = len(part)
-        if (known := model._fitted.levels) is not None:
-            known.warn_of_other_ranges(part)
+        warn_of_other_ranges(model._fitted.levels, part)
         seen = model._fitted.encoding.apply(part, n_threads=n_threads)  # once for costs and clusters
         costs = clusters.full_costs(seen).astype(model.schema_.dtype, copy=False)
         own = clusters.cheapest(seen, n_threads) if labels is None else labels[first : first + n]

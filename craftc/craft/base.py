@@ -41,6 +41,7 @@ from craftc.distributed.collections import WithoutCollections, feature_names_out
 from craftc.distributed.open_input import FitTable
 from craftc.reading.unusable import known_columns
 from craftc.table import MixedTable
+from craftc.table.other_ranges import warn_of_other_ranges
 from craftc.table.out_of_core import is_out_of_core
 
 Rows = TypeVar("Rows")
@@ -160,8 +161,7 @@ class CraftBase(
 
     def _read_new(self, X: TableInput) -> MixedTable:
         columns, fitted = self._read_columns(X), self._fitted
-        if fitted.levels is not None:
-            fitted.levels.warn_of_other_ranges(columns)
+        warn_of_other_ranges(fitted.levels, columns)
         return fitted.encoding.apply(columns, n_threads=self._threads_of(len(columns)))
 
     def _read_with_range(self, X: TableInput) -> tuple[MixedTable, Floats]:

@@ -40,6 +40,7 @@ from craftc.table.declared import declared_periods
 from craftc.table.extended import new_levels, read_blocks_of, read_extended, recoded
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments
+from craftc.table.other_ranges import warn_of_other_ranges
 from craftc.table.out_of_core import is_out_of_core
 
 S = TypeVar("S")
@@ -253,7 +254,7 @@ class WithRefits(WithMergePath):
         names, own_names = self.cluster_names_, self._own_names
         fits, known = cast(_Fits, self), Former(former, table, weights, n_threads)
         assert isinstance(former.encoding, LevelEncoding)
-        former.encoding.warn_of_other_ranges(table, learned=True)
+        warn_of_other_ranges(former.encoding, table, learned=True)
         periods = declared_periods(former.encoding.periods, table.schema)
         encoded = EncodedRows.of_table(table, weights, n_threads, fits._levels_by(periods, n_threads))
         self.labels_ = fits._fit(encoded, meter, n_threads, known)
@@ -337,7 +338,7 @@ class WithRefits(WithMergePath):
         seen = fitted.encoding.apply(table, n_threads=n_threads)
         labels = fixed.cheapest(seen, n_threads)
         sums = sums_of_rows(fitted, fixed, table, seen, weight, unit, labels, n_threads)
-        fitted.encoding.warn_of_other_ranges(table)
+        warn_of_other_ranges(fitted.encoding, table)
         return labels, seen, sums
 
     def _set_sums(self, sums: RowSums, unit: float, labels: Labels | None) -> None:

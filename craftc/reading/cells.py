@@ -25,16 +25,18 @@ NUMERIC_NA_VALUES = (
     *("na", "n/a", "n.a.", "#n/a", "#nv", "<na>", "nan", "nat", "null", "none", "\\n", "(blank)", "(leer)"),
     *("-", "--", "---", "–", "—", ".", "k.a.", "k. a.", "keine angabe"),
 )
+#: The change of numbers whose thousands were separated.
+SEPARATED = "thousands separators removed"
 #: A column of whole numbers with at most this many distinct values holds codes of categories.
 MAX_INTEGER_CODES = 5
 
 _BOUNDS, _ROUGHLY = "bounds", "rough numbers"  # the first words of the changes that these cause
 _NEGATIVE = "numbers in parentheses are negative"
-_SEPARATED = "thousands separators removed"
 _PLURALS = ("s", "e", "n", "en", "es")
 _NO_CENTS = "dashes in the place of cents removed"
 _TIMES_OUT = "multiplied out"  # the last words of the change that "k" or "Mio" causes
-ALIKE = 10.0  # largest ratio of the medians of numbers with and without a unit that have it all
+#: Largest ratio of the medians of two kinds of numbers of a column that are of one size.
+ALIKE = 10.0
 
 _CURRENCY = (
     r"(?:US\$|R\$|[AC]\$|[$€£¥₹₽₩₺₴₪₫₱฿]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|RUB|KRW|TRY|SGD|HKD"
@@ -85,10 +87,7 @@ _CERTAIN = {
     )
     for mark, sign, other in ((",", ",", "[. ']"), (".", r"\.", "[, ']"))
 }
-#: Whole numbers with a mark between thousands.
-THOUSANDS = {".": re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+"), ",": re.compile(r"[1-9]\d{0,2}(?:,\d{3})+")}
 _MANY_STEPS = 20  # numbers beyond which bounds are no categories
-_SURELY = 44  # numbers that all have three digits behind a dot: decimal ones hardly ever do, .9^44 = .01
 _IS_CURRENCY = re.compile(_CURRENCY)
 _AS_TEXT = re.compile(r"'[-+]?\d[\d.,]*")
 _FOOTNOTE = re.compile(
@@ -167,7 +166,7 @@ def _parse(text: str, point: str, lettered: bool = False) -> _Parsed | None:
         return _Parsed(0.0, nothing["before"] or nothing["after"], (f"cells such as {text!r} taken as 0",))
     noted = _FOOTNOTE.fullmatch(text) or (_LETTERED.fullmatch(text) if lettered else None)
     plain = text if noted is None else noted[1]
-    found = _DRESSED.fullmatch(plain if plain.isascii() else plain.translate(_SPACES))
+    found = dressed(plain)
     if found is None or _BODY[point].fullmatch(found["body"]) is None:
         return None
     n_open = (found["outer"] is not None) + (found["open"] is not None)
@@ -189,11 +188,16 @@ def _parse(text: str, point: str, lettered: bool = False) -> _Parsed | None:
     return _Parsed(-float(digits) if signs else float(digits), unit, tuple(marks), found["times"] or "")
 
 
+def dressed(text: str) -> re.Match[str] | None:
+    """The parts of a number with sign, unit and what else surrounds it."""
+    return _DRESSED.fullmatch(text if text.isascii() else text.translate(_SPACES))
+
+
 def _plain_digits(body: str, point: str) -> tuple[str, list[str]]:
     """A number as Python reads it, and what was removed from it."""
     plain = body.replace(" ", "").replace("'", "")
     separated = plain != body or ("," if point == "." else ".") in plain
-    marks = [_SEPARATED] * separated
+    marks = [SEPARATED] * separated
     if point == ".":
         return plain.replace(",", ""), marks
     return plain.replace(".", "").replace(",", "."), marks + ["decimal commas"] * ("," in plain)
@@ -216,40 +220,6 @@ def table_marks(columns: Iterable[Sequence[object]]) -> set[str]:
         if any("," in text or "." in text for text in texts):
             marks.add(certain_mark(sorted(texts)))
     return marks - {""}
-
-
-def have_thousands(texts: Sequence[str], mark: str, semicolons: bool) -> bool:
-    """Whether all texts could be whole numbers, with this mark between thousands in some, but not in all
-    unless semicolons separate the cells.
-    """
-    marked = sum(mark in text for text in texts)
-    return 0 < marked < len(texts) + semicolons and all(
-        THOUSANDS[mark].fullmatch(text) if mark in text else text.isdecimal() for text in texts
-    )
-
-
-def with_thousands(
-    numbers: Numbers, texts: Sequence[str], counts: Integers, semicolons: bool, pointless: bool
-) -> Numbers:
-    """Numbers whose dots could separate thousands, and a change that says whether they do.
-
-    They do in a table without decimal points, `pointless`, if 44 different ones or more have three digits
-    behind the dot and others have no dot: of decimal numbers one in ten would end in zero, and be shorter.
-    """
-    found = [_DRESSED.fullmatch(text.translate(_SPACES)) for text in texts]  # without units
-    bodies = [each["body"] for each in found if each is not None]
-    if numbers.mark != "." or not have_thousands(bodies, ".", semicolons):
-        return numbers
-    if pointless and _SURELY <= sum("." in body for body in bodies) < len(bodies):
-        read = parse_numbers(texts, counts, semicolons=semicolons, forced=True, point=",")
-        if read is not None:
-            read.changes = [each for each in read.changes if each != _SEPARATED]
-            read.changes.append("dots separate thousands (decimal='.' takes them as decimal points)")
-            return read
-    numbers.changes.append(
-        "dots are decimal points, although they could separate thousands (decimal=',' takes them so)"
-    )
-    return numbers
 
 
 def parse_numbers(

@@ -20,7 +20,6 @@ from craftc.reading.cells import (
     parse_numbers,
     plain_text,
     table_marks,
-    with_thousands,
 )
 from craftc.reading.dates import are_long_codes, integer_dates, parse_dates, parse_times, typed_days
 from craftc.reading.durations import parse_durations
@@ -44,7 +43,6 @@ from craftc.reading.remarks import (
     other_unit,
 )
 from craftc.reading.roles import PreparedTable, Roles, answer_name, blank_level, tick_of
-from craftc.reading.sentinels import sentinel_dates, sentinels
 from craftc.reading.several import (
     Answers,
     answers_in,
@@ -54,6 +52,7 @@ from craftc.reading.several import (
     named_answers,
     shortened,
 )
+from craftc.reading.thousands import with_thousands
 from craftc.reading.unusable import (
     CONSTANT,
     DATES,
@@ -67,6 +66,7 @@ from craftc.reading.unusable import (
 )
 from craftc.table.dates import FEWEST_PERIODS, PARTS, named_period, part_name, parts_of, repeats
 from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, ColumnKind, has_lists, is_absent
+from craftc.table.sentinels import sentinel_dates, sentinels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -255,6 +255,8 @@ class _Reader:
         elif INFERRED.get(kind) == ColumnKind.EMPTY:
             self._put(name, np.full(len(column), np.nan))
         else:
+            column, mixed = with_cells_of_one_kind(column, kind, self._roles.decimal)
+            self._notes += [f"{quoted(name)}: {mixed}."] if mixed else []
             self._text(name, column)
 
     def _split_lists(self, name: str, column: pd.Series) -> bool:
@@ -305,8 +307,6 @@ class _Reader:
         return np.array([*code_of, -1], dtype=np.intp)[codes], list(index)
 
     def _text(self, name: str, column: pd.Series) -> None:
-        column, mixed = with_cells_of_one_kind(column, self._roles.decimal)
-        self._notes += [f"{quoted(name)}: {mixed}."] if mixed else []
         codes, texts = self._texts(column)
         counts = np.bincount(codes[codes >= 0], minlength=len(texts))
         is_na = np.array([text.casefold() in NUMERIC_NA_VALUES for text in texts], dtype=bool)
@@ -354,11 +354,10 @@ class _Reader:
 
     def _may_split(self, name: str) -> bool:
         """Whether cells of a column may hold several answers."""
-        if name in self._roles.answers_of:
-            return True
         split, roles = self._roles.split, self._roles
-        asked = True if split == "auto" else name in split
-        return asked and name not in {*roles.categorical, *roles.numeric, *roles.kept}
+        asked = split == "auto" or name in split
+        used = {*roles.categorical, *roles.numeric, *roles.kept}
+        return name in roles.answers_of or (asked and name not in used)
 
     def _answers_of(self, name: str, cells: list[str], counts: NDArray[np.intp]) -> Answers | None:
         """The answers of a column: of the fit, or as its texts show them."""
@@ -491,7 +490,8 @@ class _Reader:
         whole = bool(present) and bool((np.isfinite(distinct) & (np.floor(distinct) == distinct)).all())
         if name in self._roles.numeric or not present or quantity:
             self._put(name, values.astype(dtype))
-            self._notes += far_cells(name, "numbers", sentinels(distinct, counts))
+            if name not in self._roles.numeric:
+                self._notes += far_cells(name, "numbers", sentinels(distinct, counts))
         elif (
             whole
             and name not in self._roles.kept

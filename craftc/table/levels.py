@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from craftc._common.messages import warn_user
 from craftc._common.typing import Array, Floats, Integers
 from craftc._kernels.moments import write_levels
 from craftc.table.declared import UNKNOWN_PERIOD, period_of
@@ -41,8 +40,6 @@ FEWEST_WITH_ATOM = 4  # levels of a column
 FEWEST_SCORES = 4  # levels of a column that a covariance may hold
 WINDOW_SHARE = 1 / 16  # of the cells, in the window that gives the density of a level
 WINDOW_STEPS = 40  # of the bisection for its width
-_FEWEST_OUTSIDE = 5  # numbers outside the range of a column that are no chance
-_LOOKED_AT = 1 << 12  # rows, evenly spread, that show the unit of a column
 
 
 class Axis(NamedTuple):
@@ -478,30 +475,6 @@ class LevelEncoding:
             if not own.period:
                 out[name] = np.flatnonzero((cells < own.ends[0]) | (cells > own.ends[1]))
         return {name: rows for name, rows in out.items() if len(rows)}
-
-    def warn_of_other_ranges(self, table: MixedTable, *, learned: bool = False) -> None:
-        """Warn of the columns with most numbers outside the range of the fit: another unit, most likely.
-        `learned`: their ranges are learned anew, where later dates are no surprise.
-        """
-        table = table.take(slice(None, None, max(1, len(table) // _LOOKED_AT)))
-        places = dict(zip(table.schema.numeric_names, range(len(self.numbers)), strict=True))
-        dates = [table.schema.columns[j] for j in table.schema.dates]
-        for name, rows in self.outside(table).items():
-            cells = table.numeric[:, places[name]]
-            if len(rows) < _FEWEST_OUTSIDE or 2 * len(rows) <= np.count_nonzero(cells == cells):
-                continue
-            low, high = self.numbers[places[name]].ends
-            what, check, ends = "numbers", "unit", f"{low:g} to {high:g}"
-            if name in dates and learned:
-                continue
-            if name in dates:
-                first, last = np.array([low, high]).astype(np.int64).astype("datetime64[D]")
-                what, check, ends = "dates", "form", f"{first} to {last}"
-            effect = "" if learned else ", and count as the nearest ones in it"
-            warn_user(
-                f"Column {name!r}: most {what} of these rows lie outside the range of the fit "
-                f"({ends}){effect}; check their {check}."
-            )
 
     def with_scores_of(self, encoded: MixedTable) -> MixedTable:
         """An encoded table, whose codes are shared, with the scores of its levels."""

@@ -374,5 +374,6 @@ def test_codes_of_missing_cells_that_the_fit_has_not_seen(scored, code):
     spend = np.where(GROUP, rng.normal(1500, 90, N), rng.normal(500, 90, N)).round(2)
     frame = pd.DataFrame({"spend": spend, "other": OTHER})
     new = frame.assign(spend=frame["spend"].where(np.arange(N) % 7 > 0, code))
-    _, notes = scored(frame.to_csv(index=False), new.to_csv(index=False))
-    assert f"'spend' has {code} in 43 rows, far from its other numbers" in notes
+    with pytest.warns(UserWarning, match=f"Column 'spend': cells of {code} lie outside the range of the fit"):
+        scored(frame.to_csv(index=False), new.to_csv(index=False))
+    scored(new.to_csv(index=False), new.to_csv(index=False))  # the fit has named them

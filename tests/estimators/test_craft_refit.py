@@ -369,6 +369,7 @@ def test_weights_that_are_not_whole():
 
 
 @FORMS
+@pytest.mark.filterwarnings("ignore:Column 'h'. cells of 10000 lie outside")
 def test_new_levels_values_outside_the_range_and_missing_cells(covariance):
     model, table = fitted(covariance)
     new = month(MONTH, seed=11).drop(columns="group")

@@ -46,6 +46,7 @@ def scored(model, rows, engine, **options):
     return tables.ENGINES[engine](statement, rows.assign(id=np.arange(len(rows))))
 
 
+@pytest.mark.filterwarnings("ignore:Column .* cells of .* lie outside the range of the fit")
 @both_engines
 @pytest.mark.slow_except(6)
 @pytest.mark.parametrize("seed", range(60))
