@@ -84,6 +84,10 @@ class Background:
             if self.tilts.tilted[d]:
                 own = self.tilts.statistics[:, start : start + self.level_widths[d] - 1]
                 self.n_parameters[grid.p + d] = np.count_nonzero(own.any(axis=1))
+        #: (D,) parameters by which the distribution of every feature is priced
+        self.priced_parameters: Floats = self.n_parameters.copy()
+        for j in grid.p + np.flatnonzero((self.tilts.tilted == 0) & (distinct > 2)):
+            self.priced_parameters[j] = parameters_of_shares(int(self.n_parameters[j]) + 1, self.weight)
         self.varies: NDArray[np.bool_] = spread > 0  # (p,)
         self.complete: NDArray[np.bool_] = present == self.weight  # (p,) no cell of the table is missing
         #: of the columns of scores: (T,) excess of the levels, without what a sample of N(0, 1) has by chance
@@ -303,7 +307,27 @@ def log_choices(n: float) -> Floats:
 
 def feature_prices(background: Background, spec: ModelSpec) -> Floats:
     """(D,) p_d h of every feature, times its weight, nats."""
-    return background.n_parameters * half_log(background, spec) * background.column_weights
+    return background.priced_parameters * half_log(background, spec) * background.column_weights
+
+
+@lru_cache(maxsize=1 << 12)
+def parameters_of_shares(T: int, N: float) -> float:
+    """Parameters, at 1/2 log N nats each, that T shares of levels cost in a table of N rows: T - 1, or the
+    parametric complexity of N / 2 rows (normalised maximum likelihood) where that is less, because levels are
+    many.
+
+    Clusters have N / 2 rows or less on average, and the complexity is concave in the rows. It follows from
+    that of two levels by the recurrence of Kontkanen & Myllymäki (2007).
+    """
+    n = N / 2.0
+    if n < 1.0:
+        return T - 1.0
+    log_before = 0.0  # of one level; two levels: Szpankowski (1998)
+    log_complexity = math.log(math.sqrt(math.pi * n / 2.0) + 2.0 / 3.0 + math.sqrt(2.0 * math.pi / n) / 24.0)
+    for t in range(1, T - 1):
+        more = math.log1p(n / t * math.exp(log_before - log_complexity))
+        log_before, log_complexity = log_complexity, log_complexity + more
+    return min(T - 1.0, log_complexity / (0.5 * math.log(N)))
 
 
 def usable_weight(background: Background, usable: Mask) -> float:

@@ -22,7 +22,7 @@ from craftc._common.threads import one_blas_thread
 from craftc._common.typing import Floats, Mask
 
 FEWEST_COLUMNS = 5  # one factor has at most half of the parameters of all their correlations
-FEWEST_OWN_COLUMNS = 12  # of the covariances of single clusters; of fewer, all correlations cost little
+FEWEST_OWN_COLUMNS = 8  # of the covariances of single clusters; of fewer, all correlations cost little
 _MOST_FACTORS, _CELLS_OF_A_FACTOR = 3, 6  # of few columns; columns and rows of each of many
 STEPS, RANKING_STEPS = 8, 2  # of the principal factors, each with new uniquenesses; where groups are ranked
 _LEAST = 0.01  # uniqueness

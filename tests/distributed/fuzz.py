@@ -22,7 +22,7 @@ from craftc import CRAFT
 from craftc.craft import links, search
 from craftc.craft.rows import local, partitioned
 from craftc.craft.rows.recipes import sides_moved
-from craftc.craft.search import automatic, covariances, splits
+from craftc.craft.search import automatic, covariances, forms, splits
 from craftc.distributed import Partitions
 from craftc.distributed.dask.engine import _answer
 from craftc.distributed.engine import SerialEngine, read_part, rebuilt
@@ -39,7 +39,7 @@ def low_limits(large=100, few=40):
     with contextlib.ExitStack() as stack:
         for module in (automatic, covariances, links, search, splits):
             stack.enter_context(mock.patch.object(module, "SAMPLE_ROWS", large))
-        stack.enter_context(mock.patch.object(covariances, "_ROWS", large))
+        stack.enter_context(mock.patch.object(forms, "_ROWS", large))
         stack.enter_context(mock.patch.object(partitioned, "_FEW_ROWS", few))
         stack.enter_context(mock.patch.object(local, "_MANY", large))
         stack.enter_context(mock.patch.object(splits, "_SPLIT_SAMPLE", 32))

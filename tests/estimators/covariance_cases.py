@@ -11,7 +11,7 @@ from craftc.craft.parameters import ModelSpec
 from craftc.craft.products import CrossProducts, covariance_columns, first_conditionals, most_columns
 from craftc.craft.rows.local import LocalRows
 from craftc.craft.search import FitConfig
-from craftc.craft.search.covariances import prior_of
+from craftc.craft.search.forms import prior_of
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments, integer_grid
 from craftc.table.tally import tally

@@ -12,6 +12,7 @@ import pytest
 import craftc
 from craftc import CRAFT
 from craftc.distributed import Partitions
+from tests.reference.automatic import priced_shares
 
 WEIGHTS = {"num0": 3, "num1": 0, "cat0": 2, "cat1": 0.5}
 
@@ -127,7 +128,7 @@ def test_the_objective_and_the_costs_by_hand(weights):
         J = 2 * (h + log(D + 1)) - (S * np.log(S / N)).sum()
         J += sum(naming(D, w[own].sum()) for own in mask)
         for d, n in enumerate(counts):
-            b, price, rest = n.sum(axis=0) / N, (n.shape[1] - 1) * h, ~mask[:, d]
+            b, price, rest = n.sum(axis=0) / N, priced_shares(n.shape[1], N) * h, ~mask[:, d]
             J -= w[d] * (n.sum(axis=0) @ np.log(b))
             J += w[d] * sum(price - gain(own, b) for own in n[mask[:, d]])
             J -= w[d] * (gain(n[rest].sum(axis=0), b) if rest.any() else price)

@@ -23,6 +23,7 @@ from craftc._common import threads as parallel
 from craftc.craft import products
 from craftc.craft.clusters import Clusters
 from craftc.craft.search import covariances as covariance_search
+from craftc.craft.search import forms
 from tests.app.model_members import arrays_of, write_arrays
 from tests.common import examples, random_table
 from tests.estimators.covariance_cases import clusters_of, encoding_of, slanted, table_of
@@ -541,7 +542,7 @@ def test_every_pass_and_merge_lowers_j(seed, covariance, monkeypatch):
 @pytest.mark.parametrize("seed", range(2))
 def test_the_same_bits_on_any_number_of_threads(monkeypatch, seed, covariance):
     monkeypatch.setattr(parallel, "SMALL_WORK", 0)
-    monkeypatch.setattr(covariance_search, "_ROWS", 1000 if seed else 1 << 12)
+    monkeypatch.setattr(forms, "_ROWS", 1000 if seed else 1 << 12)
     X, _ = slanted(seed, n=1500, K=3, p=4, q=1)
     weight = np.random.default_rng(seed).integers(1, 4, 1500).astype(float) if seed % 2 else None
     one, two, three = (
@@ -776,7 +777,7 @@ def test_an_unknown_form():
 @pytest.mark.parametrize("covariance", ["auto", "full", "tied"])
 def test_forms_of_a_large_table_are_searched_in_a_sample(monkeypatch, covariance):
     monkeypatch.setattr(covariance_search, "SAMPLE_ROWS", 400)
-    monkeypatch.setattr(covariance_search, "_ROWS", 400)
+    monkeypatch.setattr(forms, "_ROWS", 400)
     X, truth = slanted(9, n=1500, K=2, p=10, q=0, apart=1.5)
     if covariance == "tied":
         X, truth = tied_clusters(9, n=1500, K=2, p=6)
@@ -787,7 +788,7 @@ def test_forms_of_a_large_table_are_searched_in_a_sample(monkeypatch, covariance
 
 def test_a_missing_cell_outside_the_sample(monkeypatch):
     monkeypatch.setattr(covariance_search, "SAMPLE_ROWS", 400)
-    monkeypatch.setattr(covariance_search, "_ROWS", 400)
+    monkeypatch.setattr(forms, "_ROWS", 400)
     X, truth = slanted(9, n=1500, K=2, p=10, q=0, apart=1.5)
     complete = fit(X)
     for row in range(5):

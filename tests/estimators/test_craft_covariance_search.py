@@ -12,9 +12,9 @@ from craftc import CRAFT, MixedTable
 from craftc.craft.background import scored_total
 from craftc.craft.rows import local
 from craftc.craft.rows.local import LocalRows
-from craftc.craft.search import EncodedRows
-from craftc.craft.search import covariances as covariance_search
-from craftc.craft.search.covariances import CovarianceSearch, prior_of
+from craftc.craft.search import EncodedRows, forms
+from craftc.craft.search.covariances import CovarianceSearch
+from craftc.craft.search.forms import prior_of
 from craftc.craft.search.starts import kmeans_starts, low_rank_scores
 from craftc.table.levels import LevelEncoding
 from tests.estimators.covariance_cases import NO_WEIGHT, config_of, problem_of, slanted
@@ -131,7 +131,7 @@ def test_the_run_of_passes_and_merges(seed, tied, far, missing):
 @pytest.mark.parametrize("seed", range(3))
 def test_soft_length(seed, tied):
     search, state, other, expected = both(seed, tied, weighted=seed == 1, missing=0.15 * (seed == 2))
-    found = covariance_search.soft_objective(search.config, state.clusters, search.labels_of(state))
+    found = forms.soft_objective(search.config, state.clusters, search.labels_of(state))
     assert found == pytest.approx(covariance.soft_length(other.t, expected), rel=1e-9)
     assert found <= state.objective + 1e-9
 
@@ -148,10 +148,13 @@ def test_the_comparison_of_forms(seed, target, form):
     masks = pooled.best_masks(t, reference.Search(t).state(labels).stats)[1]
     bits = np.hstack([np.zeros((K, p), np.uint8), masks.astype(np.uint8)])
     scores = low_rank_scores(config) if seed else np.empty((len(X), 0))
-    seeds = kmeans_starts(config, scores, target or min(8, len(X) // 10))
+
+    def seeds(n_clusters):
+        return kmeans_starts(config, scores, n_clusters)
+
     expected = reference.best_form(t, [(labels, masks)], seeds, target, covariances=form)
     prior = prior_of(config.rows, config.background, columns, 1)
-    found = covariance_search.best_form(config, columns, prior, [(labels, bits)], seeds, target)
+    found = forms.best_form(config, columns, prior, [(labels, bits)], seeds, target)
     assert (found is None) == (expected is None)
     if found is not None:
         assert found[0].config.spec.tied == expected[0]
@@ -263,3 +266,12 @@ def test_a_range_is_that_of_the_clusters_with_covariances():
     assert free.n_clusters_ < 22
     np.testing.assert_array_equal(bounded.labels_, free.labels_)
     assert bounded.objective_ == free.objective_
+
+
+def test_many_groups_of_few_rows_in_many_columns():
+    """Ten groups of ten rows are more than the clusters with which k-means starts."""
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(10), 10)
+    X = 2.0 * rng.normal(size=(10, 30))[group] + rng.normal(size=(100, 30))
+    model = CRAFT(random_state=0).fit(X)
+    assert adjusted_rand_score(group, model.labels_) == 1.0

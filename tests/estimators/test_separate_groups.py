@@ -83,7 +83,7 @@ def test_threads_and_memory_do_not_matter(told_apart):
 
 
 @pytest.mark.parametrize(
-    ("shape", "before", "least"), [((4000, 16, 12, 8, 0.8), 1, 0.75), ((3000, 20, 8, 6, 0.35), 8, 0.85)]
+    ("shape", "before", "least"), [((4000, 16, 12, 8, 0.8), 1, 0.75), ((3000, 20, 8, 6, 0.35), 12, 0.85)]
 )
 def test_overlapping_groups_are_told_apart_where_columns_are_independent_inside(shape, before, least):
     group, table = overlapping_groups(*shape)

@@ -21,7 +21,7 @@ z and z^2, then the levels of the categorical columns as 0 and 1. A merge adds t
 
 from __future__ import annotations
 
-from math import lgamma, log
+from math import lgamma, log, pi, sqrt
 from types import SimpleNamespace
 
 import numpy as np
@@ -66,7 +66,8 @@ def problem(numeric, codes, n_levels, *, price_factor=1.0, weight=None):
     t.eta_0 = np.array([back.eta[d][level] for _, d, level in occurring], float)
     t.column = column  # of a level among the categorical columns
     t.in_column = (column[:, None] == np.arange(t.Q)).astype(float)  # (L, Q)
-    t.parameters = np.concatenate([np.full(t.P, 2.0), t.in_column.sum(axis=0) - 1.0])
+    shares = [priced_shares(T, t.N) for T in t.in_column.sum(axis=0).tolist()]
+    t.parameters = np.concatenate([np.full(t.P, 2.0), shares])
     t.l0 = sum(
         w * craft.background_cost(back, d, row[d])
         for w, row in zip(weight, cells, strict=True)
@@ -99,6 +100,21 @@ def parts(t, stats):
         stats[:, 1 + 2 * P : 1 + 3 * P],
         stats[:, 1 + 3 * P :],
     )
+
+
+def priced_shares(T, N):
+    """Parameters by which the T shares of a category are priced, for N rows: one less than T; of more than
+    two levels, at most the logarithm of the normalising constant C(T, N / 2) of the maximum likelihood of
+    N / 2 rows, in units of (1/2) log N. C(1, n) = 1, C(2, n) as Szpankowski (1998) has it, and
+    C(T + 2, n) = C(T + 1, n) + (n / T) C(T, n).
+    """
+    n, T = N / 2.0, int(T)
+    if T < 3 or n < 1.0:
+        return T - 1.0
+    constants = [1.0, sqrt(pi * n / 2.0) + 2.0 / 3.0 + sqrt(2.0 * pi / n) / 24.0]
+    while len(constants) < T:
+        constants.append(constants[-1] + n / (len(constants) - 1) * constants[-2])
+    return min(T - 1.0, log(constants[-1]) / (0.5 * log(N)))
 
 
 def parameters(t, stats):

@@ -4,8 +4,8 @@ A cluster may hold one normal distribution N(mu, Sigma) of the scores of some of
 place of their tilts. A level of a column is an interval, u its score, v the variance of the intervals (a mean
 with the shares b of the levels) and e its excess, the log density of the column less that of N(0, 1):
 
-- of a column with an atom, of skewness above 1 or of excess kurtosis above 2, intervals of a standard normal
-  variable between the cumulative shares, u the mean inside, and e = (v - the variance inside) / 2: the
+- of a column with an atom, or that is skewed (`levels.is_skewed`), intervals of a standard normal variable
+  between the cumulative shares, u the mean inside, and e = (v - the variance inside) / 2: the
   density is exp of the mean log density of N(0, 1) in the interval;
 - of another one, intervals between the levels with uniform cells inside, u the standardised mean of the
   cells, and e the log ratio of what the column and N(0, 1) have in a window around the middle of the
@@ -56,7 +56,7 @@ from tests.reference import automatic, levels, pooled
 FEWEST_LEVELS = 4
 WORTH, TIE = 1e-6, 1e-9
 SHRINKAGE = 0.05  # of the correlations of the table towards 0
-FEWEST_OF_FACTORS, FEWEST_OF_OWN_FACTORS = 5, 12
+FEWEST_OF_FACTORS, FEWEST_OF_OWN_FACTORS = 5, 8
 MOST_FACTORS, CELLS_OF_A_FACTOR, LEAST_UNIQUENESS = 3, 6, 0.01
 FACTOR_STEPS, RANKING_STEPS = 8, 2  # of a partition; where unions are ranked
 MOST_COLUMNS, EM_STEPS = 512, 10
@@ -110,8 +110,7 @@ def with_scores(t, codes, n_levels, numbers):
         if d not in scored:
             continue
         b = levels.shares(codes[:, d], n_levels[d], t.weight)
-        z = levels.standardised(numbers[d].value, b)
-        by_rank = levels.atom_of(b) is not None or abs(b @ z**3) > 1.0 or b @ z**4 > 5.0
+        by_rank = levels.atom_of(b) is not None or levels.is_skewed(numbers[d].value, b)
         u, v, e = normal_intervals(b) if by_rank else intervals_of_values(numbers[d], b)
         u = u.astype(np.float32).astype(float)
         seen = t.rows[~missing[t.rows, d]]

@@ -13,6 +13,7 @@ merge only the pairs of the union are computed anew.
 from __future__ import annotations
 
 from itertools import combinations
+from operator import attrgetter
 from types import SimpleNamespace
 
 import numpy as np
@@ -186,19 +187,25 @@ def best_pair(delta):
     return divmod(int(np.argmax(delta <= delta.min() + 1e-9)), len(delta))
 
 
-def best_form(t, starts, from_kmeans, target=None, covariances="auto"):
+def best_form(t, starts, by_kmeans, target=None, covariances="auto"):
     """Whether the best state of all forms is tied, and the state; None where the last start without
-    covariances is as short. ``starts``: (labels, masks); ``from_kmeans``: labels.
+    covariances is as short. ``starts``: (labels, masks); ``by_kmeans(n)``: labels of n clusters, by default 8
+    and at most one for 10 rows. Where rows are less than ten times the columns, and three quarters of these
+    clusters or more are left, twice as many are tried while rows are five times as many.
     """
     fewest, found = target or 1, []
+    first = target or min(8, int(t.N // 10))
+    again = target is None and 10 * len(covariance.block_columns(t)) > t.N
     for tied in {"full": [False], "tied": [True]}.get(covariances, [True, False]):
         search = Search(t, tied=tied, full=covariances in ("full", "tied"))
 
         def begin(labels, mask, search=search):
             return search.state(labels, None if mask is None else (mask, None))
 
-        begun = [begin(labels, None) for labels in from_kmeans]
-        begun = sorted(begun, key=lambda now: now.J)[:1]
+        def best_of_kmeans(n, begin=begin):
+            return sorted((begin(labels, None) for labels in by_kmeans(n)), key=attrgetter("J"))[:1]
+
+        begun = best_of_kmeans(first)
         begun += [begin(*start) for start in starts]
         begun += [begin(end.labels, None) for _, _, end in found]
         ends = [search.run(now, fewest) for now in begun if fewest <= now.K]
@@ -206,7 +213,11 @@ def best_form(t, starts, from_kmeans, target=None, covariances="auto"):
             ends = [search.merged_down(end, target) for end in ends]
         ends = [end for end in ends if fewest <= end.K]
         if ends:
-            end = min(ends, key=lambda now: now.J)
+            end, n = min(ends, key=lambda now: now.J), first
+            while again and 3 * n <= 4 * end.K and 10 * n <= t.N:
+                n *= 2
+                further = [search.run(now, fewest) for now in best_of_kmeans(n)]
+                end = min([end, *further], key=attrgetter("J"))
             found.append((length(t, end, target), search, end))
     if not found:
         return None

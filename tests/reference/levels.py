@@ -31,6 +31,7 @@ from scipy.stats import norm
 FEWEST_BESIDE = 8  # values of the levels on both sides of a gap that divides one
 MAX_LEVELS = 254
 N_BINS = 64  # a column of more distinct values is cut into bins of about this share of its cells
+GROUP_SHARE, FEWEST_IN_GROUP = 0.05, 4
 LARGEST_SCORE = 8.0
 ATOM_SHARE, ATOM_EXCESS = 0.1, 4.0  # of all cells at least, and of those of either neighbour
 FLAT = 1e-12  # a statistic of less variance, after its projection on those before it, says nothing
@@ -191,8 +192,9 @@ def clipped(values, b):
 
 
 def scores_of_numbers(values, b):
-    """z (T,) of the levels of a number with these representatives: of their normal scores, if the values have
-    a skewness above 1 or an excess kurtosis above 2; of the values otherwise.
+    """z (T,) of the levels of a number with these representatives: of their normal scores, if the values,
+    without the gaps in front of groups, have a skewness above 1 or an excess kurtosis above 2; of the values
+    otherwise.
     """
     atom = atom_of(b)
     if atom is not None:
@@ -204,9 +206,30 @@ def scores_of_numbers(values, b):
 
 
 def scores_without_atom(values, b):
-    z = standardised(values, b)
-    skewed = abs(b @ z**3) > 1.0 or b @ z**4 - 3.0 > 2.0
-    return clipped(normal_means(b) if skewed else values, b)
+    return clipped(normal_means(b) if is_skewed(values, b) else values, b)
+
+
+def is_skewed(values, b):
+    z = standardised(without_gaps(values, b), b)
+    return abs(b @ z**3) > 1.0 or b @ z**4 - 3.0 > 2.0
+
+
+def without_gaps(values, b):
+    """The values moved together: a gap is at most twice the widest one beyond it, on the side that holds
+    fewer cells, if that side is a group, with a twentieth of the cells and four levels or more. Of two halves
+    that hold equally many cells the wider gaps count.
+    """
+    moved = [0.0][: len(values)]
+    for low in range(len(values) - 1):
+        sides = [np.arange(low + 1), np.arange(low + 1, len(values))]
+        held = [b[side].sum() for side in sides]
+        widest = [np.diff(np.asarray(values)[side]).max(initial=0.0) for side in sides]
+        gap = values[low + 1] - values[low]
+        smaller = [0, 1] if abs(held[0] - held[1]) < 1e-9 else [int(held[1] < held[0])]
+        if min(held) >= GROUP_SHARE and min(map(len, sides)) >= FEWEST_IN_GROUP:
+            gap = min(gap, 2.0 * max(widest[side] for side in smaller))
+        moved.append(moved[-1] + gap)
+    return np.array(moved)
 
 
 def atom_of(b):

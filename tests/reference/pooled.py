@@ -125,7 +125,12 @@ def objective_of_rows(numeric, codes, n_levels, labels, mask, *, weight=None, pr
         cells = [(weight[n], rows[n][d]) for n in members if not craft.is_missing(back, d, rows[n][d])]
         return group_cost(cells, back, d)
 
-    parameters = [2 if d < back.p else sum(c > 0.0 for c in back.counts[d - back.p]) - 1 for d in columns]
+    parameters = [
+        2
+        if d < back.p
+        else automatic.priced_shares(sum(c > 0.0 for c in back.counts[d - back.p]), sum(weight))
+        for d in columns
+    ]
     return objective_of_groups(labels, weight, mask, parameters, cost, price_factor)
 
 

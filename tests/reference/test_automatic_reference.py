@@ -1,7 +1,7 @@
 """The reference of the description-length price against enumeration of masks and its objective."""
 
 from itertools import combinations
-from math import comb, log
+from math import comb, factorial, log, prod
 
 import numpy as np
 import pytest
@@ -46,10 +46,28 @@ def test_objective_is_built_from_the_clusters_of_craft(seed):
         cost = h - cluster.weight * log(cluster.weight / sum(w))
         for d, selected in zip(t.columns, now.mask[k], strict=True):
             if selected:
-                occur = 3 if d < back.p else np.count_nonzero(back.counts[d - back.p])
-                cost += (occur - 1) * h - cluster.gain[d]
+                occur = 0 if d < back.p else np.count_nonzero(back.counts[d - back.p])
+                cost += (automatic.priced_shares(occur, sum(w)) if occur else 2) * h - cluster.gain[d]
         cost += log(D + 1) + log(comb(D, int(now.mask[k].sum())))
         np.testing.assert_allclose(now.gain[k], np.array(cluster.gain)[t.columns], atol=1e-9)
         assert now.cost[k] == pytest.approx(cost, rel=1e-10, abs=1e-9)
         J += cost
     np.testing.assert_allclose(now.J, J, rtol=1e-10, atol=1e-9)
+
+
+@pytest.mark.parametrize(("T", "n"), [(3, 4), (4, 6), (5, 3), (3, 40)])
+def test_price_of_shares_is_the_normalising_constant_of_the_maximum_likelihood(T, n):
+    """The sum over all counts of n rows of what the rows of these counts have at most."""
+    total = 0.0
+    for bars in combinations(range(n + T - 1), T - 1):
+        counts = np.diff([-1, *bars, n + T - 1]) - 1
+        ways = factorial(n) / prod(factorial(c) for c in counts.tolist())
+        total += ways * prod((c / n) ** c for c in counts.tolist())
+    found = automatic.priced_shares(T, 2 * n) * 0.5 * log(2 * n)
+    assert found == pytest.approx(min(log(total), (T - 1) * 0.5 * log(2 * n)), rel=2e-3)
+
+
+def test_price_of_few_levels_is_that_of_their_parameters_and_of_many_far_less():
+    assert automatic.priced_shares(2, 1000) == 1.0
+    assert 1.75 < automatic.priced_shares(3, 1000) < 2.0
+    assert automatic.priced_shares(60, 400) < 0.5 * 59

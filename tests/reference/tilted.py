@@ -19,7 +19,7 @@ from types import SimpleNamespace
 import numpy as np
 from scipy.optimize import minimize
 
-from tests.reference import forms, levels, pooled
+from tests.reference import automatic, forms, levels, pooled
 
 
 def problem(codes, n_levels, scores, *, weight=None, price_factor=1.0):
@@ -64,7 +64,13 @@ def problem(codes, n_levels, scores, *, weight=None, price_factor=1.0):
         t.columns.append(d)
         design.append(member)
     t.design, t.columns, t.D = np.hstack(design), np.array(t.columns, int), len(t.forms)
-    t.parameters = np.array([form.parameters for form in t.forms], float)
+    t.parameters = np.array(
+        [
+            automatic.priced_shares(len(form.b), t.N) if isinstance(form, forms.Shares) else form.parameters
+            for form in t.forms
+        ],
+        float,
+    )
     return t
 
 
@@ -94,15 +100,15 @@ def objective_of_rows(codes, n_levels, scores, labels, mask, *, weight=None, pri
         z = scores[d][occurs] if is_tilted(scores[d], occurs) else None
         return group_cost(counts[occurs], shares[d][occurs], z)
 
-    parameters = [count_parameters(shares[d], scores[d]) for d in usable]
+    parameters = [count_parameters(shares[d], scores[d], weight.sum()) for d in usable]
     return pooled.objective_of_groups(labels, weight.tolist(), mask, parameters, cost, price_factor)
 
 
-def count_parameters(b, scores):
-    """p_d of a column with these shares."""
+def count_parameters(b, scores, N):
+    """p_d of a column with these shares in a table of N rows, as it is priced."""
     occurs = b > 0.0
     if not is_tilted(scores, occurs):
-        return np.count_nonzero(occurs) - 1
+        return automatic.priced_shares(np.count_nonzero(occurs), N)
     return levels.statistics(scores, b).shape[1]
 
 

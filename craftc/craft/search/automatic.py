@@ -25,17 +25,20 @@ from craftc.craft.search import (
     n_parallel_starts,
     run_starts,
 )
-from craftc.craft.search.covariances import CovarianceSearch, CovarianceState, covariance_step
+from craftc.craft.search.covariances import CovarianceSearch, CovarianceState
+from craftc.craft.search.forms import covariance_step
 from craftc.craft.search.merges import START_CLUSTERS, MergeSplitSearch, Partition, digest
 from craftc.craft.search.splits import best_split
 from craftc.craft.search.starts import (
     kmeans_plus_plus_labels,
     kmeans_starts,
     low_rank_scores,
+    mixture_labels,
     start_labels,
 )
 
 _FEW_CLUSTERS = 8  # of every second random start
+_MIXTURE_CELLS = 1 << 15  # cells up to which they are starts of a mixture
 _CROSSED_AGAIN = 1 << 17  # cells up to which the starts are crossed until J stops falling
 _FORCED_PASSES = 100  # passes after which half of the forced merges is assumed done
 MANY_CLUSTERS = 10  # from 10 clusters on, count those left at four times the price
@@ -365,7 +368,8 @@ def start_partition(config: FitConfig[L, S], init: str, start: int) -> tuple[Lab
     """Labels of a start, and whether it begins with soft passes.
 
     "auto": one cluster first, then k-means++ and random partitions of 20 clusters in turn, because weak
-    clusters need random starts; every second random partition has 8 clusters.
+    clusters need random starts; every second random partition has 8 clusters and, in a small table, is the
+    start of a mixture.
     """
     kind, most = init, START_CLUSTERS
     if init == "auto":
@@ -375,7 +379,11 @@ def start_partition(config: FitConfig[L, S], init: str, start: int) -> tuple[Lab
     n_clusters = min(max(2, min(most, int(config.background.weight // 5))), config.max_clusters)
     if kind == "k-means++":
         return kmeans_plus_plus_labels(config, n_clusters, start), False
-    return start_labels(config, kind, n_clusters, start), kind == "random"
+    labels, random = start_labels(config, kind, n_clusters, start), kind == "random"
+    few_cells = len(labels) * config.rows.schema.n_columns <= _MIXTURE_CELLS
+    if random and most == _FEW_CLUSTERS and few_cells and config.background.usable.any():
+        return mixture_labels(config, labels, n_clusters), False
+    return labels, random
 
 
 # ---- other numbers of clusters ----

@@ -28,7 +28,7 @@ from craftc.craft.covariance import BlockPricing
 from craftc.craft.fitted import PathClusters
 from craftc.craft.products import CrossProducts, first_conditionals
 from craftc.craft.search import AutomaticResult, LocalConfig
-from craftc.craft.search.covariances import with_scores
+from craftc.craft.search.forms import with_scores
 from craftc.craft.search.starts import kmeans_labels, low_rank_scores, scalings
 from craftc.craft.search.transport import assign_within
 

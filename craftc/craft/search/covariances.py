@@ -1,60 +1,37 @@
-"""The last step of the automatic search: forms of clusters in which numeric columns depend on each other.
+"""The search for a partition whose clusters may hold covariances, of their own or a shared one.
 
-Under the diagonal form a slanted cloud is cut into slices. Two more forms are searched, in which a cluster
-may hold a covariance of its own, and in which all clusters share one. Every form is searched by the objective
-J of its partition: passes and merges alternate until J stops falling, from the clusters of the diagonal form
-and from k-means. Hard labels of overlapping clusters cost what one ellipsoid does not pay, so that forms are
-compared by the description length with soft labels,
-
-    L = J - sum_n (c_{n z_n} + log sum_k exp(-c_nk)),       c_nk: the cost of row n in cluster k.
-
-Forms are searched on at most 4 096 rows; all rows are assigned to the clusters of the best.
+Passes and merges alternate until J stops falling. `craftc.craft.search.forms` compares what they find.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from operator import attrgetter, itemgetter
 from typing import Generic
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from scipy.special import logsumexp
 
 from craftc._common.labels import join, numbering, without
 from craftc._common.merge_path import MergePath
-from craftc._common.random import SAMPLE_ROWS, CraftStream
-from craftc._common.threads import one_blas_thread
-from craftc._common.typing import Floats, Labels, Mask
+from craftc._common.random import SAMPLE_ROWS
+from craftc._common.typing import Floats, Mask
 from craftc._kernels.craft_cross_products import Conditionals
-from craftc.craft.background import Background, scored_total
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import BlockPricing, unions
 from craftc.craft.fitted import PathClusters
 from craftc.craft.products import (
-    MOST_OWN_COLUMNS,
-    SHRINKAGE,
     CrossProducts,
-    Scatter,
-    conditionals_of,
-    covariance_columns,
     first_conditionals,
-    most_columns,
-    n_covariance_columns,
 )
-from craftc.craft.rows import L, RowStore, S
+from craftc.craft.rows import L, S
 from craftc.craft.search import FitConfig, drop_empty
-from craftc.craft.search.starts import factor_scores, kmeans_starts, low_rank_scores
 from craftc.table.moments import Moments
 
 _MAX_PASSES = 50
 _TOLERANCE = 1e-9  # nats by which a step must lower J
 _STABLE = 0.1  # nats: expected missing cells that lower J by less stay
 _FEW_CLUSTERS = 30  # clusters up to which every merge may be followed by passes before J is compared
-_ROWS = 1 << 12  # among which forms are searched
-_EM_STEPS = 10  # for the correlations of a table with missing cells
-_KMEANS_CLUSTERS = 8  # of the starts by k-means, where the number of clusters is not given
 
 
 @dataclass
@@ -376,172 +353,6 @@ class CovarianceSearch(Generic[L, S]):
         state = self.state(labels, snapshot, moments, conditionals, clusters.choice[left])
         del labels, snapshot
         return self.passes(state, fewest)
-
-
-def covariance_step(
-    config: FitConfig[L, S],
-    snapshots: list[S],
-    masks: list[Mask],
-    moments: Moments,
-    objective: float,
-    target: int | None,
-    from_kmeans: bool,
-    n_further: int = 0,
-) -> tuple[CovarianceSearch[L, S], CovarianceState[S]] | None:
-    """The last step of the automatic search from partitions with these masks; the last is that of the
-    diagonal form, with these moments and this J. None if that stays.
-
-    `target` is the number of clusters of the result, if the diagonal form has as many; None: automatic. The
-    first `n_further` partitions are starts of either.
-    `from_kmeans`: whether k-means starts the search, too.
-    """
-    assert config.encoding is not None
-    most = most_columns(config.spec.covariance)
-    if not 2 <= n_covariance_columns(config.encoding, moments.total(), most) <= most:
-        return None
-    rows, encoding = config.rows, config.encoding.with_scores()
-    whole = scored_total(encoding, moments.total())
-    config = with_scores(config, whole)
-    background = config.background
-    positions, sample = config.sample(_ROWS, CraftStream.COVARIANCE_SAMPLE)
-    sample = replace(sample, rows=sample.rows.scored(encoding))
-    columns = covariance_columns(background, most)
-    if len(columns) < 2:
-        return None
-    prior = prior_of(sample.rows, background, columns, config.n_threads)
-    masks = [np.hstack([np.zeros((len(mask), background.grid.p), np.uint8), mask]) for mask in masks]
-    labels = [rows.labels_at(snapshot, positions) for snapshot in snapshots]
-    starts = list(zip(labels, masks, strict=True))
-    scores, further = np.empty((len(positions), 0)), list[Floats]()
-    if from_kmeans:
-        with one_blas_thread():
-            scores, further = low_rank_scores(sample), factor_scores(sample, columns, prior)
-    found: list[tuple[CovarianceSearch[L, S], CovarianceState[S]]] = []
-    for n_clusters in [None] if target is None else [None, min(target, len(masks[-1]))]:
-        begun = starts if n_clusters else starts[: n_further + 1]
-        n_seeds = n_clusters or min(_KMEANS_CLUSTERS, int(sample.rows_weight // 10))
-        with one_blas_thread():
-            seeds = kmeans_starts(sample, scores, n_seeds, further)
-            form = best_form(sample, columns, prior, begun, seeds, n_clusters)
-        if form is None:
-            continue
-        if len(positions) < len(rows):
-            spec = replace(config.spec, tied=form[0].config.spec.tied)
-            of_all = replace(config, spec=spec, rows=rows.scored(encoding))
-            search: CovarianceSearch[L, S] = CovarianceSearch(of_all, columns, prior)
-            found.append((search, search.adopted(form[1].clusters, n_clusters or 1)))
-        else:  # the sample is the table
-            found.append(form)  # type: ignore[arg-type]
-    if target is not None:
-        K = min(target, len(masks[-1]))
-        found = [(search, search.passes(search.merged_down(state, K), K)) for search, state in found]
-        found = [(search, state) for search, state in found if state.K == K]
-    if not found:
-        return None
-    search, state = min(found, key=lambda one: one[1].objective)
-    if target is not None and config.spec.covariance == "auto" and objective <= state.objective:
-        return None
-    return search, search.number_by_first_appearance(state)
-
-
-def prior_of(
-    rows: RowStore[L, S], background: Background, columns: NDArray[np.intp], n_threads: int
-) -> Floats:
-    """(P, P) R, the correlations of all rows, shrunk towards 0; with missing cells by the EM algorithm."""
-    grid, labels = background.grid, rows.one_cluster()
-    whole = rows.moments(grid, background.count_weight, labels, 1, n_threads)
-    conditionals = first_conditionals(background, columns, whole)
-    for _ in range(1 if conditionals is None else _EM_STEPS):
-        sums = rows.cross_products(columns, grid, labels, 1, conditionals, n_threads)
-        found = Scatter.of_groups(background, columns, whole.groups, sums, whole.unit)
-        if conditionals is not None:
-            matrix = (found.deviations + np.eye(len(columns))) / (whole.sizes[0] + 1.0)
-            conditionals = conditionals_of(background, columns, found.mean, matrix)
-    deviation = np.sqrt(np.diag(found.deviations[0]))
-    prior: Floats = (1.0 - SHRINKAGE) * found.deviations[0] / np.outer(deviation, deviation)
-    np.fill_diagonal(prior, 1.0)
-    return prior
-
-
-def with_scores(config: FitConfig[L, S], whole: Moments) -> FitConfig[L, S]:
-    """The same configuration of rows with the scores of their levels, whose moments as one cluster are
-    `whole`. The rows themselves receive scores where they are read.
-    """
-    assert config.encoding is not None
-    encoding = config.encoding.with_scores()
-    return replace(config, background=Background(whole, encoding), encoding=encoding)
-
-
-def best_form(
-    config: FitConfig[Labels, Labels],
-    columns: NDArray[np.intp],
-    prior: Floats,
-    starts: list[tuple[Labels, Mask]],
-    seeds: list[Labels],
-    target: int | None,
-) -> tuple[CovarianceSearch[Labels, Labels], CovarianceState[Labels]] | None:
-    """The partition of the form with the shortest description, from start partitions with their masks and
-    the best of `seeds`, partitions by k-means; clusters with covariances of their own also start from
-    clusters with a shared one. None: that of the diagonal form, the last start.
-
-    Partitions into a target number of clusters are compared by J, because their labels are equally hard.
-    """
-    spec, fewest = config.spec, target or 1
-    at_starts = [without_empty_clusters(config, *start) for start in starts]
-    found: list[tuple[float, CovarianceSearch[Labels, Labels], CovarianceState[Labels]]] = []
-    forms = {"full": [False], "tied": [True]}.get(spec.covariance, [True, False])
-    for tied in forms if len(columns) <= MOST_OWN_COLUMNS else [True]:
-        search = CovarianceSearch(replace(config, spec=replace(spec, tied=tied)), columns, prior)
-        begun = [search.begin(labels, None) for labels in seeds]
-        begun = sorted(begun, key=attrgetter("objective"))[:1]
-        begun += [search.begin(labels, mask) for labels, mask in at_starts]
-        begun += [search.begin(other.labels_of(end), None) for _, other, end in found]
-        ends = [search.run(state, fewest) for state in begun if fewest <= state.K]
-        if target is not None:
-            ends = [search.merged_down(end, target) for end in ends]
-        ends = [end for end in ends if fewest <= end.K]
-        if ends:
-            end = min(ends, key=attrgetter("objective"))
-            found.append((length(search, end, target), search, end))
-    if not found:
-        return None
-    _, search, end = min(found, key=itemgetter(0))
-    if target is None:
-        end = search.run(end, fewest, far=True)
-    if spec.covariance == "auto":
-        labels, mask = at_starts[-1]
-        diagonal = Clusters(config.moments(labels, len(mask)), config.background, spec, mask, keep=True)
-        least = diagonal.objective if target else soft_objective(config, diagonal, labels)
-        if least <= length(search, end, target) + search.tolerance:
-            return None
-    held = end.clusters.covariances
-    return (search, end) if held is not None and held.block.any() else None
-
-
-def length(
-    search: CovarianceSearch[Labels, Labels], state: CovarianceState[Labels], target: int | None
-) -> float:
-    """L of an automatic partition, J of one into a target number of clusters, nats."""
-    if target is not None:
-        return state.objective
-    return soft_objective(search.config, state.clusters, search.labels_of(state))
-
-
-def without_empty_clusters(
-    config: FitConfig[Labels, Labels], labels: Labels, mask: Mask
-) -> tuple[Labels, Mask]:
-    """A partition of a sample with its masks, without the clusters that the sample has missed."""
-    labels, left = drop_empty(config.rows, config.moments(labels, len(mask)), labels)
-    return labels, mask[left]
-
-
-def soft_objective(config: FitConfig[Labels, Labels], clusters: Clusters, labels: Labels) -> float:
-    """L, nats: the description length in which a row of several clusters is described by all of them."""
-    table, weight, less = config.table, config.weight, 0.0
-    for rows, costs, *_ in clusters.costs_in_chunks(table):
-        own = costs[np.arange(len(costs)), labels[rows]] + logsumexp(-costs, axis=1)
-        less += float(own @ weight[rows] if len(weight) else own.sum())
-    return clusters.objective - less * config.background.count_weight
 
 
 def best_pair(deltas: Floats) -> tuple[int, int]:

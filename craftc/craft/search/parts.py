@@ -14,20 +14,15 @@ from dataclasses import replace
 from operator import attrgetter
 
 import numpy as np
-from scipy.special import softmax
 
 from craftc._common.random import SAMPLE_ROWS, CraftStream
-from craftc._common.typing import Floats, Labels
-from craftc.craft.clusters import Clusters
-from craftc.craft.dependence import LEAST_PART, PARTS, dependence_inside
+from craftc.craft.dependence import dependence_inside
 from craftc.craft.found import Found
 from craftc.craft.links import column_links
 from craftc.craft.rows import L, S
 from craftc.craft.rows.scores import CLEAR_MARGIN, margins_of
-from craftc.craft.search import FitConfig
 from craftc.craft.search.merges import START_CLUSTERS, MergeSplitSearch
-from craftc.craft.search.starts import kmeans_plus_plus_labels
-from craftc.table.moments import Moments
+from craftc.craft.search.starts import kmeans_plus_plus_labels, mixture
 
 _FEW_ROWS = 1 << 12  # by which links and the dependence of all pairs of columns are compared
 _INDEPENDENT = 0.5  # least share of the rows that groups have inside which columns are independent
@@ -36,7 +31,6 @@ _INDEPENDENT = 0.5  # least share of the rows that groups have inside which colu
 _PLACED, _FEW_LINKS, _KEPT = 0.8, 0.25, 0.7
 _LINKED = 2.0  # times what links save: the dependence that links explain
 _KMEANS_START = 2  # a start of `start_partition` that begins with k-means++
-_EM_STEPS = 6  # after which the parameters of a mixture are near enough to those of its groups
 
 
 def falls_apart(found: Found[L, S]) -> bool:
@@ -81,30 +75,3 @@ def falls_apart(found: Found[L, S]) -> bool:
         return ratio <= 1.0
     placed = weight @ (margins_of(clusters, sample.table) >= CLEAR_MARGIN)
     return bool(placed >= _PLACED * everything) and ratio <= _FEW_LINKS and kept <= _KEPT * saved
-
-
-def mixture(config: FitConfig[Labels, Labels], clusters: Clusters, n_steps: int = _EM_STEPS) -> Floats:
-    """(n, K) probabilities of the clusters of every row of a sample, after steps of the EM algorithm, in
-    which the clusters keep their features.
-    """
-    table, grid, mask = config.table, config.background.grid, clusters.mask
-    background = config.background.of_parts(PARTS)
-    probabilities = _probabilities(config, clusters)
-    for _ in range(n_steps):
-        rows, own = np.nonzero(probabilities >= LEAST_PART)
-        weight = np.rint(probabilities[rows, own] * PARTS).astype(np.int64)
-        if len(config.weight):
-            weight *= config.weight[rows]
-        if not np.bincount(own, weight, len(mask)).all():  # a cluster has lost its rows
-            break
-        moments = Moments.of_partition(
-            grid, background.count_weight, table.take(rows), weight, own.astype(np.int32), len(mask)
-        )
-        clusters = Clusters(moments, background, config.spec, mask, keep=True)
-        probabilities = _probabilities(config, clusters)
-    return probabilities
-
-
-def _probabilities(config: FitConfig[Labels, Labels], clusters: Clusters) -> Floats:
-    """(n, K) probabilities of the clusters of every row of a sample."""
-    return np.asarray(softmax(-clusters.row_costs(config.table), axis=1))

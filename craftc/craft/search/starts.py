@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from craftc._common.labels import chunks, compact
 from craftc._common.random import CraftStream, uniform
@@ -15,8 +17,9 @@ from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_seeding as seeding_kernel
 from craftc.craft.background import one_point_costs
-from craftc.craft.clusters import NO_MOMENTS, assign_only, cost_tables
+from craftc.craft.clusters import NO_MOMENTS, Clusters, assign_only, cost_tables
 from craftc.craft.common_factors import FEWEST_OWN_COLUMNS, common_factors
+from craftc.craft.dependence import LEAST_PART, PARTS
 from craftc.craft.parameters import ModelSpec
 from craftc.craft.rows import L, S
 from craftc.craft.search import FitConfig
@@ -27,6 +30,8 @@ _MOST_LEVELS = 32  # of a category that enters low-rank scores
 _MOST_SCORES = 1 << 10  # columns of low-rank scores, indicators included; a table with more has none
 _VARIANCE = 0.8  # share of the variance that low-rank scores hold
 _KMEANS_RUNS, _KMEANS_PASSES = 4, 20
+_EM_STEPS = 6  # after which the parameters of a mixture are near enough to those of its groups
+_EM_STEPS_OF_START = 20  # from a random partition
 
 
 def one_point_clusters(config: FitConfig[L, S], rows: NDArray[np.intp], count_weight: float) -> Moments:
@@ -206,6 +211,48 @@ def kmeans_plus_plus_seeds(
         threads,
     )
     return seeds[:n], labels
+
+
+# ---- mixtures ----
+
+
+def mixture_labels(config: FitConfig[L, S], labels: Labels, n_clusters: int) -> Labels:
+    """The likeliest component of every row after EM steps from a random partition, in which every component
+    has its own distribution of every feature.
+
+    In few rows, groups whose categories overlap are found from soft labels only.
+    """
+    mask = np.repeat(config.background.usable[None], n_clusters, axis=0)
+    moments = config.moments(cast(L, labels), n_clusters)
+    clusters = Clusters(moments, config.background, config.spec, mask, keep=True)
+    return compact(mixture(config, clusters, _EM_STEPS_OF_START).argmax(axis=1).astype(np.int32))
+
+
+def mixture(config: FitConfig[L, S], clusters: Clusters, n_steps: int = _EM_STEPS) -> Floats:
+    """(n, K) probabilities of the clusters of every row of a table in memory, after steps of the EM
+    algorithm, in which the clusters keep their features.
+    """
+    table, grid, mask = config.table, config.background.grid, clusters.mask
+    background = config.background.of_parts(PARTS)
+    probabilities = _probabilities(config, clusters)
+    for _ in range(n_steps):
+        rows, own = np.nonzero(probabilities >= LEAST_PART)
+        weight = np.rint(probabilities[rows, own] * PARTS).astype(np.int64)
+        if len(config.weight):
+            weight *= config.weight[rows]
+        if not np.bincount(own, weight, len(mask)).all():  # a cluster has lost its rows
+            break
+        moments = Moments.of_partition(
+            grid, background.count_weight, table.take(rows), weight, own.astype(np.int32), len(mask)
+        )
+        clusters = Clusters(moments, background, config.spec, mask, keep=True)
+        probabilities = _probabilities(config, clusters)
+    return probabilities
+
+
+def _probabilities(config: FitConfig[L, S], clusters: Clusters) -> Floats:
+    """(n, K) probabilities of the clusters of every row."""
+    return np.asarray(softmax(-clusters.row_costs(config.table), axis=1))
 
 
 # ---- k-means on low-rank scores ----
