@@ -37,8 +37,7 @@ _FEWEST_BESIDE = 8  # values of the levels on both sides of a gap that divides a
 ATOM_SHARE = 0.1  # of the cells, least of an atom
 ATOM_EXCESS = 4.0  # times the share of either neighbouring level, the same
 FEWEST_WITH_ATOM = 4  # levels of a column
-_GROUP_SHARE = 0.05  # of the cells, least of a group that lies apart
-_FEWEST_IN_GROUP = 4  # levels of such a group
+_FEWEST_APART, _WIDER_APART = 6, 3.0  # levels on both sides of a gap between groups, and times their gaps
 FEWEST_SCORES = 4  # levels of a column that a covariance may hold
 WINDOW_SHARE = 1 / 16  # of the cells, in the window that gives the density of a level
 WINDOW_STEPS = 40  # of the bisection for its width
@@ -230,34 +229,41 @@ def _axis_of_values(values: Floats, bounds: Floats, shares: Floats, ends: tuple[
 
 
 def _is_skewed(values: Floats, shares: Floats) -> bool:
-    """Whether a skewness above 1 or an excess kurtosis above 2 lets few cells rule the values, in which gaps
-    between groups are closed.
+    """Whether few cells rule the values: those of the column, and those of the groups that lie apart and hold
+    more than half of it.
+
+    A group that lies apart makes a column as skewed as a long tail does, but rules no other group.
     """
+    if not _has_tails(values, shares):
+        return False
+    first = np.append(0, 1 + np.flatnonzero(_apart(values / 2)))
+    groups = zip(np.split(values, first[1:]), np.split(shares, first[1:]), strict=True)
+    return sum(float(own.sum()) for x, own in groups if _has_tails(x, own)) > 0.5
+
+
+def _has_tails(values: Floats, shares: Floats) -> bool:
+    """Whether values have a skewness above 1 or an excess kurtosis above 2."""
     if not len(values):
         return False
-    z = _without_gaps(values / 2, shares)
-    z = (z - (z[0] / 2 + z[-1] / 2)) / max(z[-1] - z[0], 1e-300)
-    z = z - shares @ z
-    second, third, fourth = (float(shares @ z**power) for power in (2, 3, 4))
+    low, high, b = values[0], values[-1], shares / max(float(shares.sum()), 1e-300)
+    z = (values / 2 - (low / 4 + high / 4)) / max(high / 2 - low / 2, 1e-300)
+    z = z - b @ z
+    second, third, fourth = (float(b @ z**power) for power in (2, 3, 4))
     return second > 0 and bool(abs(third) > second**1.5 or fourth > 5.0 * second**2)
 
 
-def _without_gaps(values: Floats, shares: Floats) -> Floats:
-    """(T,) the values with every gap as wide as twice the widest one beyond it, on the side of fewer cells.
+def _apart(values: Floats) -> NDArray[np.bool_]:
+    """(T - 1,) whether a gap between ascending values parts two groups: it is three times as wide as every
+    gap among six values on either side, which grow outwards in a tail.
 
-    A group that lies apart makes a column as skewed as a long tail does. Gaps in a tail grow outwards, so
-    that they are not closed.
+    The next gap does not count: a level that holds cells of both groups lies between two wide ones.
     """
-    gap, below = np.diff(values), np.cumsum(shares)[:-1]
-    before = np.append(0.0, np.maximum.accumulate(gap))[:-1]
-    after = np.append(np.maximum.accumulate(gap[::-1])[::-1], 0.0)[1:]
-    beyond = np.where(below < 0.5, before, after)
-    beyond = np.where(np.abs(below - 0.5) < 1e-9, np.maximum(before, after), beyond)
-    n_levels = np.arange(1, len(values))
-    group = np.minimum(below, 1.0 - below) >= _GROUP_SHARE
-    group &= np.minimum(n_levels, n_levels[::-1]) >= _FEWEST_IN_GROUP
-    closed = np.where(group, np.minimum(gap, 2.0 * beyond), gap)
-    return np.asarray(values[0] + np.append(0.0, np.cumsum(closed)))
+    gap, n = np.diff(values), _FEWEST_APART
+    out = np.zeros(len(gap), bool)
+    if len(gap) > 2 * n:
+        widest = np.lib.stride_tricks.sliding_window_view(gap, n - 1).max(axis=1)
+        out[n:-n] = gap[n:-n] > _WIDER_APART * np.maximum(widest[: -n - 2], widest[n + 2 :])
+    return out
 
 
 def _normal_shares(values: Floats, bounds: Floats, shares: Floats) -> Floats:

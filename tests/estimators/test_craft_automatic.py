@@ -57,6 +57,20 @@ def test_clusters_that_are_there_are_found(n_clusters):
     assert adjusted_rand_score(made.target, model.labels_) > 0.9
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_overlapping_classes_of_many_levels_are_found(seed):
+    """J is about as low as from the classes themselves, in which many rows are typical of both."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 2, 1000)
+    shares = {f"c{T}": rng.dirichlet(np.full(T, 0.5), size=2) for T in (8, 15, 30)}
+    table = {
+        name: np.array([f"level {rng.choice(len(p[k]), p=p[k])}" for k in group])
+        for name, p in shares.items()
+    }
+    found, known = CRAFT(random_state=0).fit(table), CRAFT(init=group, random_state=0).fit(table)
+    assert found.objective_ < known.objective_ + 3.0
+
+
 @examples(40)
 @given(seed=st.integers(0, 10**6))
 def test_every_better_start_and_step_lowers_the_objective(seed):

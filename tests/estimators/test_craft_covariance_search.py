@@ -275,3 +275,16 @@ def test_many_groups_of_few_rows_in_many_columns():
     X = 2.0 * rng.normal(size=(10, 30))[group] + rng.normal(size=(100, 30))
     model = CRAFT(random_state=0).fit(X)
     assert adjusted_rand_score(group, model.labels_) == 1.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_that_extend_in_their_own_directions(seed):
+    """One factor in eight columns or more is cheaper than all correlations of a cluster."""
+    rng = np.random.default_rng(seed)
+    group = np.arange(400) % 2
+    sign = rng.choice([-1.0, 1.0], (2, 10))[group]
+    X = 2.2 * rng.normal(size=(2, 10))[group] + sign * (
+        rng.normal(size=(400, 1)) + 0.8 * rng.normal(size=(400, 10))
+    )
+    model = CRAFT(random_state=0).fit(X)
+    assert adjusted_rand_score(group, model.labels_) > 0.95

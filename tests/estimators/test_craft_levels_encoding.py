@@ -272,3 +272,32 @@ def test_decimal_fractions_a_period_apart_are_one_level(period):
     assert len(number.values) == 4
     np.testing.assert_allclose(number.values, period * np.arange(4) / 4, atol=1e-12)
     assert number.apply(values).tolist() == np.repeat(np.arange(4), 80).tolist()
+
+
+def groups_and_tails(seed, n=400):
+    """A column of groups that lie apart, or that has a long tail."""
+    rng = np.random.default_rng(seed)
+    if seed % 3 == 0:
+        return np.exp(rng.normal(size=n) * rng.uniform(0.2, 2.0))
+    few = rng.uniform(0.03, 0.3)
+    group = rng.choice(3, n, p=[few, few / 2.0, 1.0 - 1.5 * few])
+    return np.array([rng.uniform(4.0, 40.0), -rng.uniform(0.0, 9.0), 0.0])[group] + rng.normal(size=n)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("seed", range(24))
+def test_normal_scores_are_for_tails_and_not_for_groups_that_lie_apart(seed, sign):
+    values, counts = np.unique(sign * groups_and_tails(seed), return_counts=True)
+    own = NumberLevels.of_values(values, counts)
+    skewed = levels.is_skewed(own.values, own.shares)
+    expected = own.normal_scores if skewed else own.values
+    np.testing.assert_allclose(own.statistics[:, 0], expected, rtol=1e-12)
+
+
+def test_a_column_with_a_small_group_far_away_keeps_its_values():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=600) + 30.0 * (np.arange(600) < 60)
+    own = NumberLevels.of_values(*np.unique(x, return_counts=True))
+    np.testing.assert_array_equal(own.statistics[:, 0], own.values)
+    tail = NumberLevels.of_values(*np.unique(np.exp(2.0 * x[60:]), return_counts=True))
+    np.testing.assert_array_equal(tail.statistics[:, 0], tail.normal_scores)

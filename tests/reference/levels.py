@@ -31,7 +31,7 @@ from scipy.stats import norm
 FEWEST_BESIDE = 8  # values of the levels on both sides of a gap that divides one
 MAX_LEVELS = 254
 N_BINS = 64  # a column of more distinct values is cut into bins of about this share of its cells
-GROUP_SHARE, FEWEST_IN_GROUP = 0.05, 4
+FEWEST_APART = 6  # levels on either side of a gap between groups
 LARGEST_SCORE = 8.0
 ATOM_SHARE, ATOM_EXCESS = 0.1, 4.0  # of all cells at least, and of those of either neighbour
 FLAT = 1e-12  # a statistic of less variance, after its projection on those before it, says nothing
@@ -192,9 +192,8 @@ def clipped(values, b):
 
 
 def scores_of_numbers(values, b):
-    """z (T,) of the levels of a number with these representatives: of their normal scores, if the values,
-    without the gaps in front of groups, have a skewness above 1 or an excess kurtosis above 2; of the values
-    otherwise.
+    """z (T,) of the levels of a number with these representatives: of their normal scores, if the values
+    are skewed (`is_skewed`); of the values otherwise.
     """
     atom = atom_of(b)
     if atom is not None:
@@ -210,26 +209,28 @@ def scores_without_atom(values, b):
 
 
 def is_skewed(values, b):
-    z = standardised(without_gaps(values, b), b)
-    return abs(b @ z**3) > 1.0 or b @ z**4 - 3.0 > 2.0
-
-
-def without_gaps(values, b):
-    """The values moved together: a gap is at most twice the widest one beyond it, on the side that holds
-    fewer cells, if that side is a group, with a twentieth of the cells and four levels or more. Of two halves
-    that hold equally many cells the wider gaps count.
+    """Whether the values have tails, and so have the groups that hold more than half of the cells. Groups lie
+    apart: with six levels or more on either side, a gap between two of them is more than three times as wide
+    as the widest among these six levels, the next gap on either side not counted.
     """
-    moved = [0.0][: len(values)]
-    for low in range(len(values) - 1):
-        sides = [np.arange(low + 1), np.arange(low + 1, len(values))]
-        held = [b[side].sum() for side in sides]
-        widest = [np.diff(np.asarray(values)[side]).max(initial=0.0) for side in sides]
-        gap = values[low + 1] - values[low]
-        smaller = [0, 1] if abs(held[0] - held[1]) < 1e-9 else [int(held[1] < held[0])]
-        if min(held) >= GROUP_SHARE and min(map(len, sides)) >= FEWEST_IN_GROUP:
-            gap = min(gap, 2.0 * max(widest[side] for side in smaller))
-        moved.append(moved[-1] + gap)
-    return np.array(moved)
+    values = np.asarray(values, float)
+    gaps, group = np.diff(values), np.zeros(len(values), int)
+    for low, gap in enumerate(gaps):
+        below, above = (
+            gaps[max(low - FEWEST_APART, 0) : max(low - 1, 0)],
+            gaps[low + 2 : low + 1 + FEWEST_APART],
+        )
+        if len(below) == len(above) == FEWEST_APART - 1:
+            group[low + 1 :] += gap > 3.0 * max(below.max(), above.max())
+    held = sum(
+        b[group == k].sum() for k in set(group.tolist()) if has_tails(values[group == k], b[group == k])
+    )
+    return has_tails(values, b) and held > 0.5
+
+
+def has_tails(values, b):
+    z = standardised(values, b / b.sum())
+    return b @ np.abs(z) > 0.0 and (abs(b @ z**3) > b.sum() or b @ z**4 > 5.0 * b.sum())
 
 
 def atom_of(b):

@@ -38,7 +38,8 @@ from craftc.craft.search.starts import (
 )
 
 _FEW_CLUSTERS = 8  # of every second random start
-_MIXTURE_CELLS = 1 << 15  # cells up to which they are starts of a mixture
+_MIXTURES = (8, 4, 2)  # components of random starts of a small table
+_MIXTURE_CELLS = 1 << 15  # cells up to which a table is small
 _CROSSED_AGAIN = 1 << 17  # cells up to which the starts are crossed until J stops falling
 _FORCED_PASSES = 100  # passes after which half of the forced merges is assumed done
 MANY_CLUSTERS = 10  # from 10 clusters on, count those left at four times the price
@@ -367,23 +368,25 @@ def search_starts(
 def start_partition(config: FitConfig[L, S], init: str, start: int) -> tuple[Labels, bool]:
     """Labels of a start, and whether it begins with soft passes.
 
-    "auto": one cluster first, then k-means++ and random partitions of 20 clusters in turn, because weak
-    clusters need random starts; every second random partition has 8 clusters and, in a small table, is the
-    start of a mixture.
+    "auto": one cluster first, then random partitions and k-means++ in turn, because weak clusters need random
+    starts. They have 20 clusters, every second random one 8. In a small table the random ones have 20, 8, 4
+    and 2, and those of less than 20 are mixtures.
     """
-    kind, most = init, START_CLUSTERS
+    kind, most, mixture = init, START_CLUSTERS, False
     if init == "auto":
         kind = "single" if start == 0 else "random" if start % 2 else "k-means++"
-        if start % 4 == 3:
-            most = _FEW_CLUSTERS
+        if kind == "random":
+            small = len(config.rows) * config.rows.schema.n_columns <= _MIXTURE_CELLS
+            turns = (START_CLUSTERS, *_MIXTURES) if small else (START_CLUSTERS, _FEW_CLUSTERS)
+            most = turns[start // 2 % len(turns)]
+            mixture = small and most < START_CLUSTERS and bool(config.background.usable.any())
     n_clusters = min(max(2, min(most, int(config.background.weight // 5))), config.max_clusters)
     if kind == "k-means++":
         return kmeans_plus_plus_labels(config, n_clusters, start), False
-    labels, random = start_labels(config, kind, n_clusters, start), kind == "random"
-    few_cells = len(labels) * config.rows.schema.n_columns <= _MIXTURE_CELLS
-    if random and most == _FEW_CLUSTERS and few_cells and config.background.usable.any():
+    labels = start_labels(config, kind, n_clusters, start)
+    if mixture:
         return mixture_labels(config, labels, n_clusters), False
-    return labels, random
+    return labels, kind == "random"
 
 
 # ---- other numbers of clusters ----
