@@ -278,7 +278,7 @@ class CraftBase(
         >>> heart = load_heart().data
         >>> model = CRAFT(random_state=0).fit(heart)
         >>> model.predict_proba(heart.head(2)).round(3).tolist()
-        [[1.0, 0.0], [0.803, 0.197]]
+        [[1.0, 0.0], [0.846, 0.154]]
         """
         table = self._read_new(X)
         return np.asarray(softmax(-self._fitted_clusters().full_costs(table), axis=1))

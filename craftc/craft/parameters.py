@@ -19,6 +19,7 @@ from craftc._common.validation import check_choice, check_labels, check_number
 StartsInput: TypeAlias = "str | ArrayLike | Sequence[ArrayLike] | Predicts | Mapping[str, object]"
 #: A number of clusters, the smallest and largest number, or None: chosen automatically.
 ClusterCount: TypeAlias = "int | tuple[int, int] | None"
+LEAST_FRACTION = 1e-9  # of the features, which its prior can hold
 ROWS_AT_FULL_PRICE = 1000.0  # n_0 of price_factor="auto": a longer table counts as this many rows
 MODELS = ("likelihood", "paper", "paper-relative", "paper-fixed")
 SELECTIONS = ("priced", "fixed", "free", "threshold")
@@ -239,7 +240,7 @@ def price_terms(
 
 def check_selection_prior(m: float, variance: float | None) -> None:
     """Raise if no beta distribution has this mean and variance."""
-    check_number("feature_fraction", m, above=0.0, most=1.0)
+    check_number("feature_fraction", m, least=LEAST_FRACTION, most=1.0)
     if variance is None:
         return
     if m == 1.0:

@@ -135,7 +135,7 @@ class FeatureSelectionMixture(
         Number of starts; after a rough fit the one with the highest ELBO is continued.
     max_iter : int, default=500
         Maximum number of sweeps of a start, before and after the comparison together.
-    tol : float, default=1e-6
+    tol : float in [0, 1], default=1e-6
         The best start converges when a sweep increases the ELBO by at most this many nats per row.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the starts. The same seed gives bit-identical results for any number of threads.
@@ -219,7 +219,7 @@ class FeatureSelectionMixture(
         "scale": Choice(("auto", "scalar", "standard", "none")),
         "merge": Flag(),
         "max_iter": Number(least=1, whole=True),
-        "tol": Number(least=0),
+        "tol": Number(least=0, most=1.0),
     }
     _of_fit = ("init", "random_state", "labels_", "objective_path_", "elbo_path_")
 

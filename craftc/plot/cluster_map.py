@@ -68,7 +68,7 @@ def map(model: ClusterModel, X: FrameInput, *, ax: Axes | None = None) -> Axes:
     >>> heart = load_heart().data
     >>> ax = plot.map(CRAFT(random_state=0).fit(heart), heart)
     >>> [text.get_text().split("\\n")[0] for text in ax.texts]
-    ['1: slope 1, high', '0: slope 2, high']
+    ['1: high max_hr, slope', '0: slope 2, low']
     """
     drawn = DrawnClusters(model, "map")
     if is_collection(X):

@@ -57,7 +57,7 @@ def sizes(model: ClusterModel, *, ax: Axes | None = None) -> Axes:
     >>> from craftc.datasets import load_heart
     >>> ax = plot.sizes(CRAFT(random_state=0).fit(load_heart().data))
     >>> [label.get_text() for label in ax.texts]
-    ['149 (55 %)', '121 (45 %)']
+    ['141 (52 %)', '129 (48 %)']
     """
     drawn = DrawnClusters(model, "sizes")
     view = drawn.view

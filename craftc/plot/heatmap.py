@@ -72,7 +72,7 @@ def heatmap(model: ClusterModel, *, n_features: int = 30, ax: Axes | None = None
     >>> model = CRAFT(random_state=0).fit(load_heart().data)
     >>> ax = plot.heatmap(model, n_features=3)
     >>> [label.get_text() for label in ax.get_xticklabels()]
-    ['slope', 'oldpeak', 'max_hr']
+    ['max_hr', 'slope', 'oldpeak']
     """
     drawn = DrawnClusters(model, "heatmap")
     view = drawn.view

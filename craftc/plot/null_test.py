@@ -39,7 +39,7 @@ def null_test(result: NullTest, *, ax: Axes | None = None) -> Axes:
     >>> heart = load_heart().data
     >>> result = CRAFT(random_state=0).fit(heart).null_test(heart, n=4)
     >>> [text.get_text() for text in plot.null_test(result).texts]
-    ['2 clusters: 103 nats']
+    ['2 clusters: 107 nats']
     """
     if not isinstance(result, NullTest):
         raise TypeError(f"plot.null_test draws the result of CRAFT.null_test, got a {type(result).__name__}.")

@@ -40,6 +40,7 @@ PARAMETERS = [
 OF_THE_PAPER = [
     ({"feature_fraction": 0.0}, "feature_fraction must be"),
     ({"feature_fraction": 1.5}, "feature_fraction must be"),
+    ({"feature_fraction": 5e-324}, "feature_fraction must be a number >= 1e-09"),
     ({"feature_fraction": float("nan")}, "feature_fraction must be"),
     ({"feature_variance": 0.0}, "feature_variance must be"),
     ({"feature_variance": 0.25}, "feature_variance must be"),

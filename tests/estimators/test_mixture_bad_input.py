@@ -94,6 +94,7 @@ PARAMETERS = [
     ({"max_iter": None}, "max_iter must be a whole number"),
     ({"tol": -1e-9}, "tol must be a number >= 0"),
     ({"tol": np.nan}, "tol must be a number >= 0"),
+    ({"tol": 1e307}, "tol must be a number >= 0 and <= 1"),
     ({"tol": "fine"}, "tol must be a number"),
     ({"random_state": "monday"}, "random_state must be None, a whole number"),
     ({"random_state": -1}, "random_state must be None"),

@@ -130,7 +130,7 @@ def compare(
     >>> model = CRAFT(random_state=0).fit(heart)
     >>> older = compare(model, heart[heart["age"] > 55])
     >>> older.now.round(2).tolist(), older.then.round(2).tolist()
-    ([0.64, 0.36], [0.45, 0.55])
+    ([0.68, 0.32], [0.48, 0.52])
     >>> older.features()["feature"][0]
     'age'
     """

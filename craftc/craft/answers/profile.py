@@ -78,9 +78,9 @@ class Described(CraftBase):
         Profile(13 columns, 2 clusters)
         >>> profile.frame.iloc[:3, :5]
           column           statistic            all      cluster 1      cluster 0
-        0   rows               n (%)    270 (100 %)     149 (55 %)     121 (45 %)
-        1    age           mean ± SD  54.43 ± 9.109   51.4 ± 8.998  58.17 ± 7.783
-        2    age  median (quartiles)  55 (48 to 61)  51 (44 to 58)  59 (54 to 64)
+        0   rows               n (%)    270 (100 %)     141 (52 %)     129 (48 %)
+        1    age           mean ± SD  54.43 ± 9.109  50.89 ± 8.651   58.3 ± 7.977
+        2    age  median (quartiles)  55 (48 to 61)  51 (44 to 57)  59 (54 to 64)
         """
         schema = self._fitted_state().schema
         if is_collection(X):

@@ -78,11 +78,11 @@ class Ruled(Described):
         >>> heart = load_heart().data
         >>> rules = CRAFT(random_state=0).fit(heart).rules(heart)
         >>> rules
-        Rules(2 clusters; tree of 4 leaves, agreement 93 %)
+        Rules(2 clusters; tree of 4 leaves, agreement 90 %)
         >>> rules.frame[["cluster", "rule"]]
            cluster                                               rule
-        0        1                                         slope is 1
-        1        0  slope is not 1 and chest_pain is not 2 and max...
+        0        1                  max_hr >= 151 and oldpeak <= 2.45
+        1        0  slope is not 1 and max_hr <= 174 and chest_pai...
         """
         fitted = self._fitted_state()
         most = int(check_number("max_conditions", max_conditions, least=1, whole=True))

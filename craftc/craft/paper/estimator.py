@@ -19,6 +19,7 @@ from craftc.craft.answers.profile import Described
 from craftc.craft.fitted import FittedClusters
 from craftc.craft.paper.search import fixed_price_fit
 from craftc.craft.parameters import (
+    LEAST_FRACTION,
     MODELS,
     SELECTIONS,
     ModelSpec,
@@ -72,7 +73,7 @@ class PaperCRAFT(Described):
         categorical columns with the largest gains. "free": every feature whose gain exceeds its price
         F_Delta. "threshold": the paper's approximate budget, see the two thresholds. "priced": the features
         that lower the description length, possibly none; only with ``model="likelihood"``.
-    feature_fraction : float in (0, 1], default=0.5
+    feature_fraction : float in [1e-9, 1], default=0.5
         Share m of the features that a cluster selects. 1: no feature selection.
     feature_variance : float in (0, m(1 - m)), optional
         Variance rho of the paper's prior on selection, which determines F_Delta. None: max(m(1 - m) - 0.01,
@@ -150,7 +151,7 @@ level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_
         "price_factor": Number(above=0.0, most=1e12),
         "model": Choice(MODELS),
         "selection": Choice(SELECTIONS),
-        "feature_fraction": Number(above=0.0, most=1.0),
+        "feature_fraction": Number(least=LEAST_FRACTION, most=1.0),
         "feature_sharing": Number(least=0.0, most=1.0),
         "categorical_threshold": Number(least=0.0),
         "numeric": Choice(("auto", "raw", "rank")),

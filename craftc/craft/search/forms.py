@@ -156,7 +156,7 @@ def best_form(
 ) -> tuple[CovarianceSearch[Labels, Labels], CovarianceState[Labels]] | None:
     """The partition of the form with the shortest description, from start partitions with their masks and
     the best of `seeds`, partitions by k-means into a number of clusters; clusters with covariances of their
-    own also start from clusters with a shared one. Of few rows, of which the diagonal form finds too few
+    own also start from clusters with a shared one. In few rows, where the diagonal form finds too few
     groups, k-means makes twice as many clusters if nearly all of them are left. None: the partition of the
     diagonal form, the last start.
 
