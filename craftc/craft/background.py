@@ -316,18 +316,26 @@ def parameters_of_shares(T: int, N: float) -> float:
     parametric complexity of N / 2 rows (normalised maximum likelihood) where that is less, because levels are
     many.
 
-    Clusters have N / 2 rows or less on average, and the complexity is concave in the rows. It follows from
-    that of two levels by the recurrence of Kontkanen & Myllymäki (2007).
+    Clusters have N / 2 rows or less on average, and the complexity is concave in the rows.
     """
-    n = N / 2.0
-    if n < 1.0:
+    if N < 2.0:
         return T - 1.0
-    log_before = 0.0  # of one level; two levels: Szpankowski (1998)
-    log_complexity = math.log(math.sqrt(math.pi * n / 2.0) + 2.0 / 3.0 + math.sqrt(2.0 * math.pi / n) / 24.0)
+    return min(T - 1.0, float(log_complexity(T, np.array([N / 2.0]))[0]) / (0.5 * math.log(N)))
+
+
+def log_complexity(T: int, n: Floats) -> Floats:
+    """Logarithm of the parametric complexity of T shares in n rows, for every n; 0 where n < 1. It follows
+    from that of two levels by the recurrence of Kontkanen & Myllymäki (2007).
+    """
+    n = np.asarray(n, np.float64)
+    if T < 2:
+        return np.zeros(n.shape)
+    rows = np.maximum(n, 1.0)
+    before = np.zeros(n.shape)  # of one level; two levels: Szpankowski (1998)
+    found = np.log(np.sqrt(math.pi * rows / 2.0) + 2.0 / 3.0 + np.sqrt(2.0 * math.pi / rows) / 24.0)
     for t in range(1, T - 1):
-        more = math.log1p(n / t * math.exp(log_before - log_complexity))
-        log_before, log_complexity = log_complexity, log_complexity + more
-    return min(T - 1.0, log_complexity / (0.5 * math.log(N)))
+        before, found = found, found + np.log1p(rows / t * np.exp(before - found))
+    return np.where(n >= 1.0, found, 0.0)
 
 
 def usable_weight(background: Background, usable: Mask) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.typing import Floats, Labels
-from craftc.craft.background import Background
+from craftc.craft.background import Background, log_complexity
 from craftc.craft.rows import L, S
 from craftc.craft.search import FitConfig
 from craftc.craft.tick_links import x_log_x
@@ -30,6 +30,7 @@ _FEW_PRODUCTS = 1 << 22  # below, BLAS is not used: its threads spin for longer 
 _INSIDE_WIDTH, _FEWEST, _SURE, _EXPECTED = 256, 8, 3.0, 0.5
 _NARROWEST = 0.05  # least standard deviation by which differences between clusters are measured
 PARTS, LEAST_PART = 2**10, 2.0**-7  # integers of a row that counts in several clusters, and least part
+MANY_LEVELS = 8  # of a column whose links cost less than (T_d - 1) (T_e - 1) parameters
 DESCRIBED = 0.1  # least share of the best link of a column that clusters save in it
 
 
@@ -201,7 +202,7 @@ class Design:
             of_table, of_row = self.by_level(x_log_x(self.tables)), self.by_level(self.tables, axes=(1,))
             of_margin = self.by_level(x_log_x(of_row), axes=(0,))
             gain[p:, p:] = of_table - of_margin - of_margin.T + x_log_x(self.by_level(self.tables))
-            parameters[p:, p:] = np.outer(free, free)
+            parameters[p:, p:] = self._table_parameters(free + 1.0)
             parameters[:p, p:], parameters[p:, :p] = free, free[:, None]
         if p and q:
             count, total = self.by_level(self.level_counts, (0,)), self.by_level(self.level_sums, (0,))
@@ -216,6 +217,19 @@ class Design:
             )
             gain[p:, :p], gain[:p, p:] = mixed, mixed.T
         return gain, parameters
+
+    def _table_parameters(self, n_levels: Floats) -> Floats:
+        """(q, q) parameters by which the tables of pairs of columns are priced, 1/2 log M nats each; where
+        one of the columns has many levels, at most what its shares in the rows of every level of the other
+        one cost above those in all rows.
+        """
+        out, half_log = np.outer(n_levels - 1.0, n_levels - 1.0), 0.5 * math.log(max(self.weight, 2.0))
+        of_level = np.append(np.diag(self.tables), self.weight)
+        for d in np.flatnonzero(n_levels >= MANY_LEVELS).tolist():
+            cost = log_complexity(int(n_levels[d]), of_level)
+            more = np.maximum(np.add.reduceat(cost[:-1], self.start) - cost[-1], 0.0) / half_log
+            out[d], out[:, d] = np.minimum(out[d], more), np.minimum(out[:, d], more)
+        return np.asarray(out)
 
     def dependence(self) -> tuple[float, float]:
         """Nats of the dependence of all pairs of columns, whose mean is 0 where columns are independent, and

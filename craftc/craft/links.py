@@ -10,13 +10,13 @@ With h the price of one parameter, a link of two columns saves, over the n rows 
     a categorical and a numeric one   (n / 2) log(SS / SS_within) - (T_d - 1) h
     two numeric columns               -(n / 2) log(1 - r^2) - h
 
-less log(P + 1) nats, which name one of the P pairs. MI is the mutual information of the pair's table, and SS
-the squares around the mean of all rows and around those of the levels; a number takes part by the normal
-score of its level. The links that save most together and form no cycle are a maximum spanning forest (Chow &
-Liu 1968). Columns that are one answer in several columns are linked as a whole (`tick_links`) where that
-saves more. Alternatively all numeric columns have one full covariance, of p (p - 1) / 2 parameters, and the
-forest joins it to the categorical columns. Sums of squares contain one row of the table's variance, as those
-of clusters do.
+less log(P + 1) nats, which name one of the P pairs; a table of many levels costs less (`Design.pair_gains`).
+MI is the mutual information of the pair's table, and SS the squares around the mean of all rows and around
+those of the levels; a number takes part by the normal score of its level. The links that save most together
+and form no cycle are a maximum spanning forest (Chow & Liu 1968). Columns that are one answer in several
+columns are linked as a whole (`tick_links`) where that saves more. Alternatively all numeric columns have one
+full covariance, of p (p - 1) / 2 parameters, and the forest joins it to the categorical columns. Sums of
+squares contain one row of the table's variance, as those of clusters do.
 """
 
 from __future__ import annotations

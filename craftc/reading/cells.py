@@ -69,6 +69,11 @@ _DRESSED = re.compile(
 )
 _NOTHING = re.compile(rf"(?P<before>{_CURRENCY})\s*[-–—]|[-–—]\s*(?P<after>{_CURRENCY})")  # 0 in accounts
 _GRADE = re.compile(r"[1-6]\s?[-+]")  # 2+ and 3- are no bounds and no negative numbers
+_TWO_ANSWERS = re.compile(r"\d, ?\d")
+_FEWEST_PAIRS, _ALSO_ALONE = (
+    5,
+    0.6,
+)  # of two answers, and share of the second ones that are others' first or only
 _ONLY_CENTS = re.compile(r"(--|[-–—])(?=[.,]\d\d(?!\d))")  # -.50 next to 5.- in a list of prices
 _BODY = {  # no zero begins a number with thousands
     ".": re.compile(
@@ -256,7 +261,7 @@ def parse_numbers(
         return None
     better, read_as = _with_better_point(texts, counts, semicolons, point)
     parsed = _multiplied(better, scaled)
-    if not forced and _are_grades(texts, parsed):
+    if not forced and (_are_grades(texts, parsed) or _are_answers(texts)):
         return None
     read = _of_one_unit(_of_one_number(_without_francs(texts, _not_all_negative(parsed)), unit), counts)
     good = [each for each in read if each is not None]
@@ -411,6 +416,21 @@ def _are_grades(texts: Sequence[str], parsed: Sequence[_Parsed | None]) -> bool:
     numbers = [(text, each) for text, each in zip(texts, parsed, strict=True) if each]
     marked = [text for text, _ in numbers if _GRADE.fullmatch(text)]
     return bool(marked) and all(1.0 <= abs(each.value) <= 6.0 and not each.unit for _, each in numbers)
+
+
+def _are_answers(texts: Sequence[str]) -> bool:
+    """Whether texts are numbers of one answer or two, in ascending order: "4", "1,3". Decimals are rarely all
+    above the digit before the comma, and no whole numbers of the same column.
+    """
+    pairs = [(text[0], text[-1]) for text in texts if _TWO_ANSWERS.fullmatch(text)]
+    others = {text for text in texts if not _TWO_ANSWERS.fullmatch(text)}
+    answers = others | {first for first, _ in pairs}
+    return (
+        len(set(pairs)) >= _FEWEST_PAIRS
+        and all(first < second for first, second in pairs)
+        and all(len(text) == 1 and text.isdecimal() for text in others)
+        and sum(second in answers for _, second in pairs) >= _ALSO_ALONE * len(pairs)
+    )
 
 
 def _not_all_negative(parsed: list[_Parsed | None]) -> list[_Parsed | None]:

@@ -493,3 +493,18 @@ def test_large_codes_of_missing_numbers_are_short(read):
     notes = read(column(cells))[1]
     assert "'x' has 9.96921e+36 in 10 rows, far from its other numbers; na_values=['9.96921e+36']" in notes
     assert read(column(cells), na_values=["9.96921e+36"])[0]["x"].isna().sum() == 10
+
+
+def test_numbers_of_two_answers_are_no_decimals(read):
+    """Codes of up to two answers ascend in a cell; decimals do not."""
+    codes = ["1", "2,4", "1,3", "4", "2,3", "1,5", "3,5", "5", "4,5", "2"]
+    table, notes = read(column(codes * 4, "answers"))
+    assert {name for name in table if name != "y"} == {f"answers: {code}" for code in (1, 2, 3, 4, 5)}
+    assert "'answers' holds several answers, separated by ','" in notes
+    for cells in (
+        ["1,3", "1,7", "2,3", "2,7", "3,7", "4", "5"],
+        ["2,4", "1,3", "3,1", "4,5", "2,3", "5,0", "1"],
+    ):
+        table, notes = read(column(cells * 4))
+        assert table["x"].tolist()[:2] == [float(cell.replace(",", ".")) for cell in cells[:2]]
+        assert "'x' was read as numbers: decimal commas" in notes

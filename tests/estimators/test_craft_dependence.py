@@ -21,7 +21,7 @@ from craftc.craft.links import column_links
 from craftc.craft.parameters import ModelSpec
 from craftc.craft.rows.local import LocalRows
 from craftc.craft.search import FitConfig
-from craftc.craft.search.parts import mixture
+from craftc.craft.search.starts import mixture
 from craftc.datasets import make_mixed
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments, integer_grid
@@ -89,6 +89,25 @@ def test_the_reference_agrees_with_weights_and_a_price():
     weight[0] = 2
     h = 2.5 * 0.5 * math.log(weight.sum())
     check(of_table(table, weight, 2.5), *by_reference(table, h, weight))
+
+
+@pytest.mark.parametrize("n_levels", [(3, 7), (3, 8), (4, 40), (12, 60)])
+def test_links_of_many_levels(n_levels):
+    """A coarse category explains a fine one, and independent ones of as many levels do not."""
+    rng = np.random.default_rng(0)
+    few, many = n_levels
+    fine = rng.integers(0, many, 400)
+    names = {T: np.array([f"{T}: {t}" for t in range(T)], object) for T in n_levels}
+    table = MixedTable.from_data(
+        {
+            "fine": names[many][fine],
+            "coarse": names[few][fine % few],
+            "other": names[few][rng.permutation(fine) % few],
+        }
+    )
+    found = of_table(table)
+    check(found, *by_reference(table, 0.5 * math.log(400)))
+    assert [link[:2] for link in found.pairs] == [(0, 1)]
 
 
 def test_weights_equal_repeated_rows():

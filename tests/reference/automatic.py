@@ -104,17 +104,25 @@ def parts(t, stats):
 
 def priced_shares(T, N):
     """Parameters by which the T shares of a category are priced, for N rows: one less than T; of more than
-    two levels, at most the logarithm of the normalising constant C(T, N / 2) of the maximum likelihood of
-    N / 2 rows, in units of (1/2) log N. C(1, n) = 1, C(2, n) as Szpankowski (1998) has it, and
+    two levels, at most the logarithm of the normalising constant of N / 2 rows, in units of (1/2) log N.
+    """
+    T = int(T)
+    if T < 3 or N < 2.0:
+        return T - 1.0
+    return min(T - 1.0, log_constant(T, N / 2.0) / (0.5 * log(N)))
+
+
+def log_constant(T, n):
+    """Logarithm of the normalising constant C(T, n) of the maximum likelihood of T shares in n rows; 0 for
+    less than one row. C(1, n) = 1, C(2, n) as Szpankowski (1998) has it, and
     C(T + 2, n) = C(T + 1, n) + (n / T) C(T, n).
     """
-    n, T = N / 2.0, int(T)
-    if T < 3 or n < 1.0:
-        return T - 1.0
+    if n < 1.0:
+        return 0.0
     constants = [1.0, sqrt(pi * n / 2.0) + 2.0 / 3.0 + sqrt(2.0 * pi / n) / 24.0]
     while len(constants) < T:
         constants.append(constants[-1] + n / (len(constants) - 1) * constants[-2])
-    return min(T - 1.0, log(constants[-1]) / (0.5 * log(N)))
+    return log(constants[int(T) - 1])
 
 
 def parameters(t, stats):

@@ -3,7 +3,8 @@
 A link of two columns saves, over the weight n of the rows that have a value in both, the gain below less its
 parameters times h and less log(P + 1), P the number of pairs of columns that vary.
 
-    categories d, e    sum_ab n_ab log(n_ab n / (n_a n_b)),    (T_d - 1)(T_e - 1) parameters, T levels seen
+    categories d, e    sum_ab n_ab log(n_ab n / (n_a n_b)),    (T_d - 1)(T_e - 1) parameters, T levels seen;
+                       if T_e >= 8, at most sum_a log C(T_e, n_a) - log C(T_e, M) nats at (1/2) log M each
     category, number   (n / 2) log((SS + 1) / (SS_within + 1)),    T_d - 1 parameters
     numbers            -(n / 2) log(1 - r^2),                      1 parameter
 
@@ -23,7 +24,9 @@ from math import log
 import numpy as np
 from scipy.stats import norm
 
-from tests.reference import levels
+from tests.reference import automatic, levels
+
+MANY_LEVELS = 8
 
 
 def normal_scores(numeric, weight=None):
@@ -81,10 +84,15 @@ def pair_of_categories(a, b, weight, levels):
     gain = 0.0
     for i, j in np.argwhere(table > 0):
         gain += table[i, j] * log(table[i, j] * table.sum() / (table[i].sum() * table[:, j].sum()))
-    occurring = [
-        len(np.unique(codes[(codes < T) & (weight > 0)])) for codes, T in ((a, levels[0]), (b, levels[1]))
-    ]
-    return gain, (occurring[0] - 1) * (occurring[1] - 1)
+    counts = [np.bincount(x[x < T], weight[x < T], T) for x, T in ((a, levels[0]), (b, levels[1]))]
+    counts = [own[own > 0] for own in counts]
+    parameters = (len(counts[0]) - 1) * (len(counts[1]) - 1)
+    for own, other in (counts, counts[::-1]):
+        if len(other) >= MANY_LEVELS:
+            cost = sum(automatic.log_constant(len(other), n) for n in own)
+            cost -= automatic.log_constant(len(other), weight.sum())
+            parameters = min(parameters, max(cost, 0.0) / (0.5 * log(weight.sum())))
+    return gain, parameters
 
 
 def category_and_number(a, x, weight, levels):
