@@ -116,7 +116,7 @@ class _Factor:
         self.places = [slice(first, first + width) for first, width in zip(self.starts, widths, strict=False)]
         self.rows = np.where((rows >= 0) & (rows < widths), rows + self.starts[:-1], -1).astype(np.int32)
         self.weight, self.column_weights = weight, np.ascontiguousarray(background.column_weights[at])
-        self.price = h * background.n_parameters[at] * self.column_weights
+        self.price = h * background.priced_parameters[at] * self.column_weights
         self.held = (self.column_weights > 0.0).astype(np.uint8)
         counts = np.empty(int(self.starts[-1]))
         factor_kernel.sums_of_levels(self.rows, weight, counts)
