@@ -233,7 +233,8 @@ class BlockPricing:
         selected = part.mask.take(self.levels, axis=1)
         shift, total, N = part.scatter.mean, part.scatter.deviations.sum(axis=0), float(weight.sum())
         spread, all_rows = np.diag(total), np.array([N])
-        prior = (1.0 - SHRINKAGE) * spread / N + SHRINKAGE  # variances of the row of prior
+        # variances of the row of prior: inside the clusters; of one cluster, those of the table
+        prior = (1.0 - SHRINKAGE) * spread / N + SHRINKAGE if K > 1 else np.ones(P)
         normal = 0.5 * (spread + weight @ (shift * shift) - N + np.log(prior))
         normal -= 0.5 * (N + 1.0) * np.log((spread + prior) / (N + 1.0))
         unit = np.sqrt(np.outer(prior, prior))

@@ -47,7 +47,7 @@ def here():
 
 
 def table():
-    return mixed(N, n_clusters=3)[["a", "b", "skewed", "text"]]
+    return mixed(N)[["a", "b", "skewed", "text"]]
 
 
 def own():

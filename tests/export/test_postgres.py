@@ -110,6 +110,7 @@ def created(frame):
     return f"{create} INSERT INTO t VALUES {', '.join(rows)};"
 
 
+@pytest.mark.filterwarnings("ignore:Column .* cells of .* lie outside the range of the fit")
 @pytest.mark.parametrize("seed", range(200, 225))
 def test_random_models(seed, postgres):
     rng = np.random.default_rng(seed)

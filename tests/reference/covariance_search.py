@@ -109,6 +109,25 @@ class Search:
                 delta[i, j] = self.union_cost(now, i, j) - cost[i] - cost[j]
         return delta
 
+    def ranked_tied_deltas(self, now):
+        """(K, K) what ranks merges: the same without the row of prior, (N / 2) (log det (Sigma + B / N) -
+        log det Sigma) - m h with B the scatter between the two clusters.
+        """
+        delta, block = np.zeros((now.K, now.K)), now.block[0]
+        if self.tied and len(block):
+            sigma, t = now.sigma[0], self.t
+            means = covariance.fitted(now.filled, now.groups, block)[0]
+            size = [t.weight[rows].sum() for rows in now.groups]
+            for i, j in combinations(range(now.K), 2):
+                apart = means[i] - means[j]
+                B = size[i] * size[j] / (size[i] + size[j]) * np.outer(apart, apart)
+                if np.count_nonzero(sigma) == len(block):
+                    B = np.diag(np.diag(B))
+                grown = np.linalg.slogdet(sigma + B / t.N)[1] - np.linalg.slogdet(sigma)[1]
+                price = len(block) * automatic.unit_price(t.N, t.price_factor)
+                delta[i, j] = 0.5 * t.N * grown - price
+        return delta
+
     def tied_deltas(self, now):
         """(K, K) changes by merges of what the shared block costs with all correlations, or without any if it
         has none.
@@ -134,7 +153,7 @@ class Search:
 
     def cheapest_merge(self, now, delta):
         """The cheapest merge, and the changes by the merges after it."""
-        i, j = best_pair(delta + self.tied_deltas(now))
+        i, j = best_pair(delta + self.ranked_tied_deltas(now))
         now = self.expected_anew(self.merge(now, i, j))
         delta, new = np.delete(np.delete(delta, j, 0), j, 1), self.pair_deltas(now, i)
         delta[i], delta[:, i] = new[i], new[:, i]
@@ -177,7 +196,7 @@ class Search:
     def merged_down(self, now, n_clusters):
         """Down the merge path, with passes after every merge."""
         while n_clusters < now.K:
-            pair = best_pair(self.pair_deltas(now) + self.tied_deltas(now)) if now.K > 2 else (0, 1)
+            pair = best_pair(self.pair_deltas(now) + self.ranked_tied_deltas(now)) if now.K > 2 else (0, 1)
             now = self.passes(self.merge(now, *pair))
         return now
 
@@ -190,12 +209,12 @@ def best_pair(delta):
 def best_form(t, starts, by_kmeans, target=None, covariances="auto"):
     """Whether the best state of all forms is tied, and the state; None where the last start without
     covariances is as short. ``starts``: (labels, masks); ``by_kmeans(n)``: labels of n clusters, by default 8
-    and at most one for 10 rows. Where rows are less than ten times the columns, and three quarters of these
+    and at most one for 10 rows. Where rows are less than ten times the columns, and three quarters of the 8
     clusters or more are left, twice as many are tried while rows are five times as many.
     """
     fewest, found = target or 1, []
     first = target or min(8, int(t.N // 10))
-    again = target is None and 10 * len(covariance.block_columns(t)) > t.N
+    again = target is None and first == 8 and 10 * len(covariance.block_columns(t)) > t.N
     for tied in {"full": [False], "tied": [True]}.get(covariances, [True, False]):
         search = Search(t, tied=tied, full=covariances in ("full", "tied"))
 

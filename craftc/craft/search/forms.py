@@ -165,7 +165,7 @@ def best_form(
     spec, fewest = config.spec, target or 1
     N = config.rows_weight
     n_seeds = target or min(_KMEANS_CLUSTERS, int(N // 10))
-    most = N // 5 if target is None and _FEW_ROWS * len(columns) > N else 0
+    again = target is None and n_seeds == _KMEANS_CLUSTERS and _FEW_ROWS * len(columns) > N
     at_starts = [without_empty_clusters(config, *start) for start in starts]
     found: list[tuple[float, CovarianceSearch[Labels, Labels], CovarianceState[Labels]]] = []
 
@@ -187,7 +187,7 @@ def best_form(
         ends = [end for end in ends if fewest <= end.K]
         if ends:
             end, n = min(ends, key=attrgetter("objective")), n_seeds
-            while _MANY_LEFT * n <= end.K and 2 * n <= most:
+            while again and _MANY_LEFT * n <= end.K and 10 * n <= N:
                 n *= 2
                 ends = [end, *(search.run(state, fewest) for state in by_kmeans(n, search))]
                 end = min(ends, key=attrgetter("objective"))
