@@ -188,6 +188,10 @@ def assert_equal(name: str, mode: str, seed: int, halves: bool) -> None:
     more = fit(started(model, group[at]), repeated_table, sample_weight=half, **classes)
     last = np.cumsum(weight)[counted] - 1
     left_out = {"profile()"} if halves else set()  # variances of a survey count the rows
+    if (
+        name == "ConvexCovariateClustering"
+    ):  # sums in another order: its solver may stop a few iterations later
+        left_out.add("n_iter_")
     own = dict(statistics(fewer, table, None if halves else weight, counted))
     other = dict(statistics(more, repeated_table, half, last))
     assert own.keys() == other.keys()
