@@ -33,7 +33,7 @@ from craftc.table.tally import SLICE_ROWS, Tally
 N_BINS = 64
 MAX_LEVELS = 254  # of a column; with the missing level, codes are bytes
 LEAST_SHARE = 1e-12  # of a level under a normal density
-_FEWEST_BESIDE = 8  # values of the levels on both sides of a gap that divides a level
+_FEWEST_BESIDE = 6  # values of the levels on both sides of a gap that divides a level
 ATOM_SHARE = 0.1  # of the cells, least of an atom
 ATOM_EXCESS = 4.0  # times the share of either neighbouring level, the same
 FEWEST_WITH_ATOM = 4  # levels of a column
@@ -303,7 +303,7 @@ def _levels_of(values: Floats, counts: Integers) -> NDArray[np.intp]:
 def _gaps_before(values: Floats, level: NDArray[np.intp]) -> NDArray[np.intp]:
     """(m,) number of gaps below every one of the ascending values that divide one of these levels: a gap that
     is wider than the distance from either of its ends to the far end of the next level, if the levels on both
-    sides have 8 values or more, so that it is not by chance.
+    sides have 6 values or more, so that it is seldom by chance.
 
     The mean of the cells on both sides of a gap lies in the gap, where no group has any.
     """

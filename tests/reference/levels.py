@@ -28,7 +28,7 @@ from types import SimpleNamespace
 import numpy as np
 from scipy.stats import norm
 
-FEWEST_BESIDE = 8  # values of the levels on both sides of a gap that divides one
+FEWEST_BESIDE = 6  # values of the levels on both sides of a gap that divides one
 MAX_LEVELS = 254
 N_BINS = 64  # a column of more distinct values is cut into bins of about this share of its cells
 FEWEST_APART = 6  # levels on either side of a gap between groups
