@@ -324,12 +324,9 @@ def parameters_of_shares(T: int, N: float) -> float:
 
 
 def log_complexity(T: int, n: Floats) -> Floats:
-    """Logarithm of the parametric complexity of T shares in n rows, for every n; 0 where n < 1. It follows
-    from that of two levels by the recurrence of Kontkanen & Myllymäki (2007).
+    """Logarithm of the parametric complexity of T >= 2 shares in n rows, for every n; 0 where n < 1. It
+    follows from that of two levels by the recurrence of Kontkanen & Myllymäki (2007).
     """
-    n = np.asarray(n, np.float64)
-    if T < 2:
-        return np.zeros(n.shape)
     rows = np.maximum(n, 1.0)
     before = np.zeros(n.shape)  # of one level; two levels: Szpankowski (1998)
     found = np.log(np.sqrt(math.pi * rows / 2.0) + 2.0 / 3.0 + np.sqrt(2.0 * math.pi / rows) / 24.0)

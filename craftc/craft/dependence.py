@@ -30,7 +30,7 @@ _FEW_PRODUCTS = 1 << 22  # below, BLAS is not used: its threads spin for longer 
 _INSIDE_WIDTH, _FEWEST, _SURE, _EXPECTED = 256, 8, 3.0, 0.5
 _NARROWEST = 0.05  # least standard deviation by which differences between clusters are measured
 PARTS, LEAST_PART = 2**10, 2.0**-7  # integers of a row that counts in several clusters, and least part
-MANY_LEVELS = 8  # of a column whose links cost less than (T_d - 1) (T_e - 1) parameters
+_MANY_LEVELS = 8  # of a column whose links cost less than (T_d - 1) (T_e - 1) parameters
 DESCRIBED = 0.1  # least share of the best link of a column that clusters save in it
 
 
@@ -225,7 +225,7 @@ class Design:
         """
         out, half_log = np.outer(n_levels - 1.0, n_levels - 1.0), 0.5 * math.log(max(self.weight, 2.0))
         of_level = np.append(np.diag(self.tables), self.weight)
-        for d in np.flatnonzero(n_levels >= MANY_LEVELS).tolist():
+        for d in np.flatnonzero(n_levels >= _MANY_LEVELS).tolist():
             cost = log_complexity(int(n_levels[d]), of_level)
             more = np.maximum(np.add.reduceat(cost[:-1], self.start) - cost[-1], 0.0) / half_log
             out[d], out[:, d] = np.minimum(out[d], more), np.minimum(out[:, d], more)

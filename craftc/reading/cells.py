@@ -70,10 +70,8 @@ _DRESSED = re.compile(
 _NOTHING = re.compile(rf"(?P<before>{_CURRENCY})\s*[-–—]|[-–—]\s*(?P<after>{_CURRENCY})")  # 0 in accounts
 _GRADE = re.compile(r"[1-6]\s?[-+]")  # 2+ and 3- are no bounds and no negative numbers
 _TWO_ANSWERS = re.compile(r"\d, ?\d")
-_FEWEST_PAIRS, _ALSO_ALONE = (
-    5,
-    0.6,
-)  # of two answers, and share of the second ones that are others' first or only
+_FEWEST_PAIRS = 5  # different pairs of answers
+_ALSO_ALONE = 0.6  # share of the second answers that other cells have alone or first
 _ONLY_CENTS = re.compile(r"(--|[-–—])(?=[.,]\d\d(?!\d))")  # -.50 next to 5.- in a list of prices
 _BODY = {  # no zero begins a number with thousands
     ".": re.compile(

@@ -236,8 +236,8 @@ def _is_skewed(values: Floats, shares: Floats) -> bool:
     """
     if not _has_tails(values, shares):
         return False
-    first = np.append(0, 1 + np.flatnonzero(_apart(values / 2)))
-    groups = zip(np.split(values, first[1:]), np.split(shares, first[1:]), strict=True)
+    first = 1 + np.flatnonzero(_apart(values / 2))  # halves, whose differences do not overflow
+    groups = zip(np.split(values, first), np.split(shares, first), strict=True)
     return sum(float(own.sum()) for x, own in groups if _has_tails(x, own)) > 0.5
 
 

@@ -110,8 +110,8 @@ class Search:
         return delta
 
     def ranked_tied_deltas(self, now):
-        """(K, K) what ranks merges: the same without the row of prior, (N / 2) (log det (Sigma + B / N) -
-        log det Sigma) - m h with B the scatter between the two clusters.
+        """(K, K) what ranks merges: `tied_deltas` without the row of prior, (N / 2) (log det (Sigma + B / N)
+        - log det Sigma) - m h with B the scatter between the two clusters.
         """
         delta, block = np.zeros((now.K, now.K)), now.block[0]
         if self.tied and len(block):
@@ -232,7 +232,7 @@ def best_form(t, starts, by_kmeans, target=None, covariances="auto"):
             ends = [search.merged_down(end, target) for end in ends]
         ends = [end for end in ends if fewest <= end.K]
         if ends:
-            end, n = min(ends, key=lambda now: now.J), first
+            end, n = min(ends, key=attrgetter("J")), first
             while again and 3 * n <= 4 * end.K and 10 * n <= t.N:
                 n *= 2
                 further = [search.run(now, fewest) for now in best_of_kmeans(n)]

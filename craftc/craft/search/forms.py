@@ -177,7 +177,6 @@ def best_form(
     forms = {"full": [False], "tied": [True]}.get(spec.covariance, [True, False])
     for tied in forms if len(columns) <= MOST_OWN_COLUMNS else [True]:
         search = CovarianceSearch(replace(config, spec=replace(spec, tied=tied)), columns, prior)
-
         begun = by_kmeans(n_seeds, search)
         begun += [search.begin(labels, mask) for labels, mask in at_starts]
         begun += [search.begin(other.labels_of(end), None) for _, other, end in found]
