@@ -90,7 +90,8 @@ class Background:
             self.priced_parameters[j] = parameters_of_shares(int(self.n_parameters[j]) + 1, self.weight)
         self.varies: NDArray[np.bool_] = spread > 0  # (p,)
         self.complete: NDArray[np.bool_] = present == self.weight  # (p,) no cell of the table is missing
-        #: of the columns of scores: (T,) excess of the levels, without what a sample of N(0, 1) has by chance
+        self.scores = [axis.scores for axis in axes]  # (T,) of the levels of every column of scores
+        #: of the same columns: (T,) excess of the levels, without what a sample of N(0, 1) has by chance
         self.excess: list[Floats] = []
         chance = _EXCESS_BY_CHANCE / self.weight
         for first, axis in zip(grid.level_start[scored_levels], axes, strict=True):

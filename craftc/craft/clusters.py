@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from craftc._common.labels import CHUNK, chunks
 from craftc._common.threads import aligned
@@ -25,7 +26,9 @@ from craftc._kernels.craft_cross_products import Conditionals
 from craftc._kernels.craft_shared import Shared, log_ratios
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background, codes_of_masks, pricing_of, usable_weight
-from craftc.craft.covariance import BlockPricing, ClusterCovariances, PricedPartition
+from craftc.craft.block_pricing import BlockPricing, PricedPartition
+from craftc.craft.covariance import ClusterCovariances
+from craftc.craft.normals import Normals
 from craftc.craft.parameters import ModelSpec
 from craftc.craft.products import CrossProducts
 from craftc.table import MixedTable
@@ -57,6 +60,7 @@ class Clusters:
         counts: Integers | None = None,
     ) -> None:
         self.moments, self.background, self.spec, self.counts = moments, background, spec, counts
+        self.covariances: ClusterCovariances | None = None
         K = moments.n_clusters
         if prices is None:
             self.pricing = pricing_of(background, spec, room=K)
@@ -74,7 +78,6 @@ class Clusters:
         self.tabled_mask = self.mask  # features outside covariances, which have cost tables
         self.choice = self.mask
         self.usable = background.usable  # features that clusters can select
-        self.covariances: ClusterCovariances | None = None
         if cross is not None:
             if prices is None:
                 prices = BlockPricing(self.pricing, background, spec, cross)
@@ -102,19 +105,25 @@ class Clusters:
         return chosen, cost, excess
 
     def _hold_covariances(self, diagonal: PricedPartition, prices: BlockPricing, kept: Mask | None) -> None:
-        """Give covariances to the clusters that they make shorter; features that a covariance adds are
-        selected.
+        """Give covariances and normal densities to the clusters that they make shorter; features that a
+        covariance adds are selected.
         """
-        held = self.covariances = ClusterCovariances.choose(prices, diagonal, kept)
-        if not held.block.any():  # the diagonal form
-            return
-        of_blocks = held.features(self.mask.shape[1])
-        # a feature more in one cluster changes the distribution that the others share
-        work = np.empty_like(diagonal.work)
-        self.mask, self.costs, self.excess = self._chosen(self.mask | of_blocks, "keep", work)
-        self.excess -= float(held.saving.sum())
-        # the density of a block is one over that of the whole table
-        self.tabled_mask = np.where(of_blocks, 2 * of_blocks, self.mask).astype(np.uint8)
+        deviations, part, block = diagonal.scatter.deviations, diagonal, kept
+        found, gains = prices.estimates(deviations, diagonal.moments.sizes), prices.gains_of(diagonal)
+        if block is None:
+            block = prices.choose(gains, deviations, found, diagonal.mask)[0]
+        of_blocks = prices.features(block)
+        if (of_blocks > self.mask).any():
+            # a feature more in one cluster changes the distribution that the others share
+            work = np.empty_like(diagonal.work)
+            self.mask, self.costs, self.excess = self._chosen(self.mask | of_blocks, "keep", work)
+            pooled_kernel.subtract_shared(diagonal.moments.groups, self.pricing, work)
+            part = diagonal._replace(work=work, mask=self.mask)
+            gains = prices.gains_of(part)
+        held = self.covariances = ClusterCovariances.of_blocks(prices, part, block, found, gains)
+        self.excess -= held.saved
+        # these densities are ones over that of the whole table
+        self.tabled_mask = np.where(prices.features(held.replaced), 2, self.mask).astype(np.uint8)
         self.choice = self.choice | 2 * of_blocks
         self.costs = self.costs - held.saving
 
@@ -126,7 +135,7 @@ class Clusters:
         self.covariances = held
         if not held.block.any():  # the diagonal form
             return
-        of_blocks = held.features(self.mask.shape[1])
+        of_blocks = prices.features(held.block)
         before = self.pricing, self.usable, self.mask, self.costs, self.excess
         self.usable = (self.usable * (of_blocks[0] == 0)).astype(np.uint8)
         codes = codes_of_masks(usable_weight(self.background, self.usable), self.spec)
@@ -165,7 +174,15 @@ class Clusters:
             background.tilts,
             gains,
         )
+        if self.covariances is not None and self.normals is not None:
+            levels = self.covariances.levels
+            gains[:, levels] = np.where(self.normals.own, self.normals.gains, gains[:, levels])
         return gains
+
+    @property
+    def normals(self) -> Normals | None:
+        """Normal densities outside the blocks of covariances, if there are any."""
+        return None if self.covariances is None else self.covariances.normals
 
     @cached_property
     def precision(self) -> Floats:
@@ -200,7 +217,11 @@ class Clusters:
         seen = np.repeat(background.level_present(counts), background.level_widths, axis=1)
         alpha = self.spec.prior
         eta: Floats = (counts + alpha * background.frequency) / (seen + alpha)
-        return tilted_shares(background, self.moments.groups, eta) * (background.frequency > 0)
+        eta = tilted_shares(background, self.moments.groups, eta) * (background.frequency > 0)
+        if self.normals is not None:
+            own = background.frequency * np.exp(self.normals.ratios)
+            eta = np.where(self._levels_of(self.normals.own), own, eta)
+        return eta
 
     def tables(self) -> craft_kernel.CostTables:
         """Cost tables for a pass, without the features in blocks; the cost of every row contains the mixing
@@ -220,7 +241,20 @@ class Clusters:
         )
         if self.covariances is not None:
             self.covariances.add_level_costs(tables.level)
+        if self.normals is not None:
+            own, sharing = self._levels_of(self.normals.own), self._levels_of(self.normals.sharing)
+            level = tables.level[:, : len(own)]  # without padding
+            level -= np.where(own, self.normals.ratios, 0.0).T
+            if self.normals.shared is not None:
+                level -= np.where(sharing, self.normals.shared.ratios, 0.0).T
         return tables
+
+    def _levels_of(self, scored: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """(K, n_levels) the levels of columns of scores (K, P)."""
+        assert self.covariances is not None
+        columns = np.zeros((len(scored), self.moments.grid.q), bool)
+        columns[:, self.covariances.levels - self.moments.grid.p] = scored
+        return np.repeat(columns, self.background.level_widths, axis=1)
 
     def mixing_costs(self) -> Floats:
         """(K,) nats that a row pays in every cluster, whatever its cells."""
@@ -474,8 +508,13 @@ def distributions_of(clusters: Clusters) -> tuple[Floats, Floats, Floats]:
         rest = (counts + alpha * background.frequency) / (seen + alpha)
         rest = tilted_shares(background, shared.group[None], rest[None])[0]
     of_level = np.repeat(selected[:, p:], background.level_widths, axis=1)
+    probability = np.where(of_level, probability, rest * (background.frequency > 0))
+    normals = clusters.normals
+    if normals is not None and normals.shared is not None:
+        of_normals = background.frequency * np.exp(normals.shared.ratios)
+        probability = np.where(clusters._levels_of(normals.sharing), of_normals, probability)
     return (
         np.where(numbers, clusters.shift, 0.0),
         1.0 / np.where(numbers, clusters.precision, 1.0),
-        np.where(of_level, probability, rest * (background.frequency > 0)),
+        probability,
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
 
 from craftc import MixedTable
 from craftc.craft.background import Background
@@ -18,6 +20,8 @@ from craftc.table.tally import tally
 from tests.level_cases import Case
 from tests.reference import covariance as reference
 from tests.reference import levels
+
+pd = pytest.importorskip("pandas")
 
 NO_WEIGHT = np.empty(0, np.int64)
 
@@ -36,6 +40,20 @@ def slanted(seed, n=300, K=2, p=4, q=1, noise=1, apart=2.5):
         X[rows, :p] = apart * rng.normal(size=p) + X[rows, :p] @ A.T
     X[:, p + noise :] = np.where(rng.random((n, q)) < 0.6, truth[:, None], rng.integers(0, 3, (n, q)))
     return X, truth
+
+
+def spread_apart(p, seed, n=600):
+    """(X, truth): three round groups whose deviations are 1, 2.5 and .5."""
+    return make_blobs(n, p, centers=3, cluster_std=[1.0, 2.5, 0.5], random_state=seed)
+
+
+def spread_apart_mixed():
+    """A frame of such groups with a category and missing cells."""
+    X, _ = spread_apart(3, 3)
+    frame = pd.DataFrame(X, columns=list("abc"))
+    frame["d"] = np.where(np.random.default_rng(0).random(len(X)) < 0.1, "u", "v")
+    frame.loc[::17, "a"] = np.nan
+    return frame
 
 
 def table_of(X, q=0):

@@ -8,6 +8,7 @@ import pytest
 import craftc
 from craftc.describe.view import numbers_by_size
 from craftc.table.level_column import MISSING_LEVEL
+from tests.estimators.covariance_cases import spread_apart_mixed
 from tests.export import scored_tables as tables
 
 pd = pytest.importorskip("pandas", reason="tables are data frames")
@@ -69,6 +70,13 @@ def test_missing_cells_in_a_covariance(form):
     check(model, frame)
     check(model, frame.mask(rng.random(frame.shape) < 0.4))
     check(model, frame[:1])
+
+
+def test_normal_densities_of_levels():
+    frame = spread_apart_mixed()
+    model = craftc.CRAFT(random_state=0).fit(frame)
+    assert model._fitted.clusters.normals is not None
+    check(model, frame)
 
 
 def test_the_size_of_a_shared_covariance():

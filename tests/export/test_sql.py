@@ -13,6 +13,7 @@ import craftc
 from craftc.describe.view import numbers_by_size
 from craftc.export.dates import steps_of_part
 from craftc.table.dates import parts_of
+from tests.estimators.covariance_cases import spread_apart_mixed
 from tests.export import scored_tables as tables
 
 pd = pytest.importorskip("pandas", reason="tables are data frames")
@@ -98,6 +99,14 @@ def test_missing_cells_in_a_covariance(form):
     assert rows.isna().all(axis=1).any()
     for engine in tables.ENGINES:
         tables.check(model, rows, scored(model, rows, engine))
+
+
+def test_normal_densities_of_levels():
+    frame = spread_apart_mixed()
+    model = craftc.CRAFT(random_state=0).fit(frame)
+    assert model._fitted.clusters.normals is not None
+    for engine in tables.ENGINES:
+        tables.check(model, frame, scored(model, frame, engine))
 
 
 @pytest.mark.parametrize(("n_columns", "missing"), [(15, 0.2), (50, 0.0)])

@@ -23,6 +23,16 @@ KL(N(mu, R) || N(mu, Sigma)) of the table's correlations R = 0.95 C + 0.05 I, 0 
 last one is the price of the covariances beyond the 2 m parameters of the columns. Columns in blocks are
 selected, but belong to no pool.
 
+Outside blocks, a cluster or a pool may have a normal density as its distribution of the levels of a column
+with scores, in place of the tilt of the shares b_l: a tilt of the widths w_l ~ b_l exp(z_l^2 / 2 - e_l) by z
+and z^2, with one row of w as prior. The gain over the table of cells with the counts c_l is
+
+    G = sum_l c_l log(p(l) / b_l) + sum_l w_l log(p(l) / w_l);
+
+missing cells count nowhere. Prices are those of tilts. A cluster that selects the column has the larger of
+the gains; the pool has a normal density if G is larger than the gain of the tilt by more than 1e-6. The masks
+are those of the tilts, and blocks are compared with the larger gains and with what clusters then share.
+
 Tied: all clusters share Sigma over one block, and each has a mean of its own. The rows of all clusters and
 one row of prior cost what is written above with mu of their cluster; the price is m (K - 1 + (m - 1) / 2) h,
 because the mean and the variance of a column of the table are part of J_0, and the name of the block
@@ -61,6 +71,7 @@ MOST_FACTORS, CELLS_OF_A_FACTOR, LEAST_UNIQUENESS = 3, 6, 0.01
 FACTOR_STEPS, RANKING_STEPS = 8, 2  # of a partition; where unions are ranked
 MOST_COLUMNS, EM_STEPS = 512, 10
 WINDOW = 1.0 / 16.0  # of the cells
+STEPS = 2.0**20  # statistics of tilts are multiples of 1 / STEPS
 
 
 def normal_intervals(b):
@@ -309,13 +320,88 @@ def row_cost(z, v, e, mean, sigma):
 
 
 # ----------------------------------------------------------------------------------------
+# Normal densities as distributions of levels
+# ----------------------------------------------------------------------------------------
+
+
+def normal_density(t, d, counts):
+    """log p(l) / b(l) (T,) of the normal density of a group with these counts of the levels, 0 where a level
+    does not occur; and the log likelihood of its row of prior.
+    """
+    form = t.forms[d]
+    occurs = form.b > 0.0
+    first = t.rows[form.member[t.rows].argmax(axis=0)[occurs]]  # a row of every level
+    z, e, b = t.z[first, d], t.e[first, d], form.b[occurs]
+    w = b * np.exp(z**2 / 2.0 - e)
+    w /= w.sum()
+    s = np.rint(levels.statistics(z, w) * STEPS) / STEPS
+    over_widths = levels.log_ratios(s, *levels.fit(w, s, counts[None, occurs]))[0]
+    ratios = np.zeros(len(occurs))
+    ratios[occurs] = over_widths + np.log(w / b)
+    return ratios, w @ over_widths
+
+
+def normal_gains(t, stats):
+    """G (K, D) of groups, each under its own normal density; minus infinity where a column has no scores."""
+    gains = np.full((len(stats), t.D), -np.inf)
+    for d in block_columns(t):
+        for k, counts in enumerate(pooled.column_sums(t, stats, d)):
+            ratios, prior = normal_density(t, d, counts)
+            gains[k, d] = counts @ ratios + prior
+    return gains
+
+
+def pool_of(t, stats, mask, d):
+    """Counts of the cells of the clusters that do not select a column."""
+    return pooled.column_sums(t, stats[~mask[:, d]], d).sum(axis=0)
+
+
+def over_tilt(t, d, counts):
+    """What a group gains by a normal density over its tilt."""
+    (ratios, prior), tilt = normal_density(t, d, counts), pooled.fit(t, d, counts)
+    return counts @ (ratios - tilt) + prior - t.forms[d].b @ tilt
+
+
+def normals_of_pools(t, stats, mask):
+    """Normal densities of the pools that gain more by them than by tilts: column: log p(l) / b(l)."""
+    normals = {}
+    for d in block_columns(t):
+        if not mask[:, d].all():
+            pool = pool_of(t, stats, mask, d)
+            if over_tilt(t, d, pool) > WORTH:
+                normals[int(d)] = normal_density(t, d, pool)[0]
+    return normals
+
+
+def under_normals(t, stats, shared, normals):
+    """Log-likelihoods (K, D) under what clusters share: those under the tilts of the pools, `shared`, with
+    normal densities in place of these.
+    """
+    shared = shared.copy()
+    for d, ratios in normals.items():
+        shared[:, d] = pooled.log_likelihood(t, d, pooled.column_sums(t, stats, d), ratios)
+    return shared
+
+
+def gains_and_shared(t, stats, mask, full):
+    """Gains and log-likelihoods as `sums_under_pools` has them, with normal densities where they are used,
+    and those of the pools; unless `full`.
+    """
+    gain, shared = sums_under_pools(t, stats, mask)
+    if full:
+        return gain, shared, {}
+    normals = normals_of_pools(t, stats, mask)
+    return np.maximum(gain, normal_gains(t, stats)), under_normals(t, stats, shared, normals), normals
+
+
+# ----------------------------------------------------------------------------------------
 # The choice of blocks
 # ----------------------------------------------------------------------------------------
 
 
 def cluster_cost(t, own, mask, block, of_block=None):
-    """The description length of one cluster with a mask and a block, less the cost of its cells under the
-    pools. `of_block`: what the block costs; None: with all covariances.
+    """The description length of one cluster with a mask and a block, less the cost of its cells under what
+    clusters share. `of_block`: what the block costs; None: with all covariances.
     """
     mask = mask.copy()
     mask[block] = True
@@ -559,14 +645,16 @@ def continued(t, stats, mask):
 def state(t, labels, *, full=False, tied=False, choice=None, keep=False):
     """A partition whose clusters hold the covariances that shorten their description, or share one.
 
-    Blocks are chosen against the pools of the best masks without blocks; then their columns leave the pools.
-    Missing cells are expected from independent columns, unless ``t`` is `filled`. ``labels`` are those of
-    the rows of positive weight. ``choice``: masks without blocks and the blocks of a
-    partition of the same clusters: masks are sought from there, or masks and blocks are kept.
+    Blocks are chosen against what clusters share with the best masks without blocks; then their columns leave
+    the pools. ``full``: blocks of all columns, or those that are kept, and tilts outside. Missing cells are
+    expected from independent columns, unless ``t`` is `filled`. ``labels`` are those of the rows of positive
+    weight. ``choice``: masks without blocks and the blocks of a partition of the same clusters: masks are
+    sought from there, or masks and blocks are kept.
     """
     if not hasattr(t, "C") and not is_complete(t):
         t = filled(t, labels, first_distributions(t, labels))
     now = SimpleNamespace(labels=np.asarray(labels), K=int(np.max(labels)) + 1, tied=tied, filled=t)
+    now.normal, now.shared_normals = np.zeros((now.K, t.D), bool), {}
     now.stats = stats = automatic.sums(t, t.rows, labels, now.K)
     now.groups = [t.rows[now.labels == k] for k in range(now.K)]
     if now.K == 1 and not keep:  # none and all columns cost the same: the larger rest
@@ -579,25 +667,34 @@ def state(t, labels, *, full=False, tied=False, choice=None, keep=False):
 
 
 def hold(t, now, mask, full, kept):
-    """The state with a covariance of its own in every cluster that it makes shorter."""
-    gain, shared = sums_under_pools(t, now.stats, mask)
+    """The state with a covariance of its own in every cluster that it makes shorter, and normal densities
+    outside blocks where they gain more than tilts.
+    """
     now.block = kept
     if kept is None:
+        gain, shared, _ = gains_and_shared(t, now.stats, mask, full)
         now.block = [choose_block(t, of_cluster(now, gain, shared, k), mask[k], full) for k in range(now.K)]
     now.choice = mask, now.block
     now.mask = mask.copy()
     for k, block in enumerate(now.block):
         now.mask[k, block] = True
-    gain, shared = sums_under_pools(t, now.stats, now.mask)
+    gain, shared, now.shared_normals = gains_and_shared(t, now.stats, now.mask, full)
+    tilted = pooled.gains(t, now.stats)
+    over_tilts = (shared - sums_under_pools(t, now.stats, now.mask)[1]).sum(axis=1)
+    now.normal = now.mask & (gain > tilted)
     now.J, now.cost = pooled.objective(t, now.stats, now.mask), np.empty(now.K)
     now.sigma = [None] * now.K
     for k, block in enumerate(now.block):
         own = of_cluster(now, gain, shared, k)
-        cost = 0.0
+        cost, now.normal[k, block] = 0.0, False
         if len(block):
             cost, now.sigma[k] = held(t, [own.rows], block, full, FEWEST_OF_OWN_FACTORS)
-            now.J += gain[k, block].sum() + cost
-        now.cost[k] = cluster_cost(t, own, now.mask[k], block, cost)
+            now.J += tilted[k, block].sum() + cost
+        now.cost[k] = cluster_cost(t, own, now.mask[k], block, cost) - over_tilts[k]
+    now.J -= (gain - tilted)[now.normal].sum()
+    for d in now.shared_normals:
+        now.J -= over_tilt(t, d, pool_of(t, now.stats, now.mask, d))
+        now.normal[~now.mask[:, d], d] = True
     now.rest = t
     return now
 
@@ -670,17 +767,22 @@ def without(t, block):
 
 
 def row_costs(t, now, seen=None):
-    """(n, K) costs of rows, relative to the pools; with missing cells, where ``seen`` (n, D) is False."""
+    """(n, K) costs of rows, relative to the tilts of the pools; with missing cells, where ``seen`` (n, D) is
+    False.
+    """
     n = len(t.rows)
     seen = np.ones((n, t.D), bool) if seen is None else seen
     cost = np.tile(-np.log(now.stats[:, 0] / t.N), (n, 1))
     for d in range(t.D):
         sums = pooled.column_sums(t, now.stats, d)
         shared = pooled.cell_costs(t, d, t.rows, pooled.fit(t, d, sums[~now.mask[:, d]].sum(axis=0)))
-        for k in np.flatnonzero(now.mask[:, d]):
+        for k in np.flatnonzero(now.mask[:, d] | now.normal[:, d]):
             own = np.zeros(n)  # a block is added below
-            if d not in now.block[k]:
-                own = pooled.cell_costs(t, d, t.rows, pooled.fit(t, d, sums[k]))
+            if not now.mask[k, d]:
+                own = pooled.cell_costs(t, d, t.rows, now.shared_normals[d])
+            elif d not in now.block[k]:
+                ratios = normal_density(t, d, sums[k])[0] if now.normal[k, d] else pooled.fit(t, d, sums[k])
+                own = pooled.cell_costs(t, d, t.rows, ratios)
             cost[:, k] += np.where(seen[:, d], own - shared, 0.0)
     for k, block in enumerate(now.block):
         if len(block):

@@ -2,9 +2,9 @@
 last step of the automatic search of CRAFT.
 
 A state is that of `tests.reference.covariance`. A pass assigns every row to its cheapest cluster, and
-clusters without rows go. A merge is ranked by what the union costs under the pools of the partition; its J is
-that of the whole partition after it. Passes and merges alternate until J stops falling; merges lead down to
-one cluster, and the shortest description on the way is taken. Forms are compared by L.
+clusters without rows go. A merge is ranked by what the union costs under what the clusters of the partition
+share; its J is that of the whole partition after it. Passes and merges alternate until J stops falling;
+merges lead down to one cluster, and the shortest description on the way is taken. Forms are compared by L.
 
 Everything is computed from the rows; the changes of J of all pairs are kept as the search keeps them: after a
 merge only the pairs of the union are computed anew.
@@ -80,8 +80,8 @@ class Search:
     # ---- merges ----
 
     def union_cost(self, now, k, other):
-        """What the union of two clusters costs with the best mask and the best block under the pools of the
-        partition; a shared block is not part of it.
+        """What the union of two clusters costs, relative to the tilts of the pools of the partition, with the
+        best mask of tilts and the best block; a shared block is not part of it.
         """
         t = now.rest
         rows = np.concatenate([now.groups[k], now.groups[other]])
@@ -98,7 +98,11 @@ class Search:
         own = SimpleNamespace(rows=rows, S=stats[0, 0], gain=gain, shared=shared)
         if self.tied:
             return covariance.cluster_cost(t, own, mask, NONE)
-        return covariance.chosen_block(t, own, mask, self.full, covariance.RANKING_STEPS)[1]
+        if not self.full:
+            own.gain = np.maximum(gain, covariance.normal_gains(t, stats)[0])
+            own.shared = covariance.under_normals(t, stats, shared[None], now.shared_normals)[0]
+        cost = covariance.chosen_block(t, own, mask, self.full, covariance.RANKING_STEPS)[1]
+        return cost - (own.shared - shared).sum()
 
     def pair_deltas(self, now, only=None):
         """(K, K) changes of J by merges, ranked as above; infinite where ``only`` is no part."""
@@ -207,10 +211,10 @@ def best_pair(delta):
 
 
 def best_form(t, starts, by_kmeans, target=None, covariances="auto"):
-    """Whether the best state of all forms is tied, and the state; None where the last start without
-    covariances is as short. ``starts``: (labels, masks); ``by_kmeans(n)``: labels of n clusters, by default 8
-    and at most one for 10 rows. Where rows are less than ten times the columns, and three quarters of the 8
-    clusters or more are left, twice as many are tried while rows are five times as many.
+    """Whether the best state of all forms is tied, and the state; None where the last start is as short with
+    tilts alone. ``starts``: (labels, masks); ``by_kmeans(n)``: labels of n clusters, by default 8 and at most
+    one for 10 rows. Where rows are less than ten times the columns, and three quarters of the 8 clusters or
+    more are left, twice as many are tried while rows are five times as many.
     """
     fewest, found = target or 1, []
     first = target or min(8, int(t.N // 10))
@@ -247,7 +251,8 @@ def best_form(t, starts, by_kmeans, target=None, covariances="auto"):
         diagonal = of_masks(t, *starts[-1])
         if length(t, diagonal, target) <= length(t, end, target) + search.tolerance:
             return None
-    return (search.tied, end) if any(len(block) for block in end.block) else None
+    differs = any(len(block) for block in end.block) or end.normal.any()
+    return (search.tied, end) if differs else None
 
 
 def length(t, now, target):
@@ -255,6 +260,6 @@ def length(t, now, target):
 
 
 def of_masks(t, labels, mask):
-    """The state of a partition with these masks and without covariances."""
+    """The state of a partition with these masks and tilts alone."""
     K = int(np.max(labels)) + 1
-    return covariance.state(t, labels, choice=(mask, [NONE] * K), keep=True)
+    return covariance.state(t, labels, full=True, choice=(mask, [NONE] * K), keep=True)

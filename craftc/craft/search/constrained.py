@@ -23,8 +23,8 @@ from craftc._common.merge_path import MergePath
 from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
 from craftc._common.threads import one_blas_thread
 from craftc._common.typing import Array, Floats, Integers, Labels, Mask
+from craftc.craft.block_pricing import BlockPricing
 from craftc.craft.clusters import Clusters
-from craftc.craft.covariance import BlockPricing
 from craftc.craft.fitted import PathClusters
 from craftc.craft.products import CrossProducts, first_conditionals
 from craftc.craft.search import AutomaticResult, LocalConfig

@@ -17,8 +17,8 @@ from craftc._common.merge_path import MergePath
 from craftc._common.random import SAMPLE_ROWS
 from craftc._common.typing import Floats, Mask
 from craftc._kernels.craft_cross_products import Conditionals
+from craftc.craft.block_pricing import BlockPricing, unions
 from craftc.craft.clusters import Clusters
-from craftc.craft.covariance import BlockPricing, unions
 from craftc.craft.fitted import PathClusters
 from craftc.craft.products import (
     CrossProducts,
@@ -149,18 +149,25 @@ class CovarianceSearch(Generic[L, S]):
         diagonal, and where `only` is no part.
         """
         K, clusters, prices = state.K, state.clusters, self._prices
+        held = clusters.covariances
         assert prices is not None
-        assert clusters.covariances is not None
+        assert held is not None
         each = np.arange(K)
         chosen = each[:, None] < each
         if only >= 0:
             chosen &= (each[:, None] == only) | (each == only)
         first, second = np.divmod(np.flatnonzero(chosen), K)
         tied = self.config.spec.tied
-        own = clusters.costs + clusters.covariances.saving if tied else clusters.costs
+        own = clusters.costs + held.saving if tied else clusters.costs
         products = None if tied else state.cross.sums
         costs = prices.union_costs(
-            clusters.pricing, clusters.moments.groups, products, first, second, self.config.n_threads
+            clusters.pricing,
+            clusters.moments.groups,
+            products,
+            first,
+            second,
+            held.normals.shared if held.normals is not None else None,
+            self.config.n_threads,
         )
         deltas = np.full((K, K), np.inf)
         deltas[first, second] = costs - own[first] - own[second]

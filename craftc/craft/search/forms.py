@@ -203,7 +203,7 @@ def best_form(
         if least <= length(search, end, target) + search.tolerance:
             return None
     held = end.clusters.covariances
-    return (search, end) if held is not None and held.block.any() else None
+    return (search, end) if held is not None and held.replaced.any() else None
 
 
 def length(
