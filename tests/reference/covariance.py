@@ -646,7 +646,7 @@ def state(t, labels, *, full=False, tied=False, choice=None, keep=False):
     """A partition whose clusters hold the covariances that shorten their description, or share one.
 
     Blocks are chosen against what clusters share with the best masks without blocks; then their columns leave
-    the pools. ``full``: blocks of all columns, or those that are kept, and tilts outside. Missing cells are
+    the pools. ``full``: blocks of all columns, or kept ones, and tilts outside. Missing cells are
     expected from independent columns, unless ``t`` is `filled`. ``labels`` are those of the rows of positive
     weight. ``choice``: masks without blocks and the blocks of a partition of the same clusters: masks are
     sought from there, or masks and blocks are kept.
