@@ -111,8 +111,9 @@ class CRAFT(WithFixed):
         has a covariance of its own, of all columns. "tied": all clusters share one covariance of all columns.
         "auto": the form with the shortest description of these: diagonal; covariances of their own of some of
         the columns of some of the clusters, and normal densities of others where these are shorter than
-        tilts; one shared covariance of some of the columns, which may have common factors. A covariance of its own has at most 64 columns, a shared one 512; of more, only
-        complete ones count, and if these are too many, too, the form is diagonal.
+        tilts; one shared covariance of some of the columns, which may have common factors. A covariance of
+        its own has at most 64 columns, a shared one 512; of more, only complete ones count, and if these are
+        too many, too, the form is diagonal.
     price_factor : "auto" or float, default="auto"
         Multiplies the price (1/2) log N of a cluster and of each of its parameters; larger values give fewer
         clusters. "auto": max(1, N / 1000), so that the number of clusters does not grow with the rows, but 1

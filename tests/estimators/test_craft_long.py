@@ -23,6 +23,8 @@ from craftc.datasets import load_heart, make_mixed
 from craftc.table.moments import Moments
 from tests.level_cases import POOLED, Case
 
+pd = pytest.importorskip("pandas")
+
 
 def mixed(n, n_clusters=4, seed=0, **parameters):
     made = make_mixed(n, n_clusters, 4, 4, 2, random_state=seed, **parameters)
@@ -287,3 +289,21 @@ def test_bits_of_a_split_change_no_result(monkeypatch):
     assert before.objective_ == after.objective_
     np.testing.assert_array_equal(before.labels_, after.labels_)
     np.testing.assert_array_equal(before.margins_, after.margins_)
+
+
+def test_a_form_that_is_short_in_a_sample_only_is_not_taken():
+    """In a sample of 4096 rows many weak groups do not pay, in all rows they do."""
+    rng, n, K = np.random.default_rng(1), 20_000, 80
+    group = rng.integers(0, K, n)
+    table = pd.DataFrame(
+        {
+            f"c{j}": np.where(rng.random(n) < 0.5, rng.integers(0, 4, K)[group], rng.integers(0, 4, n))
+            for j in range(8)
+        }
+    ).astype(str)
+    for j in range(2):
+        table[f"x{j}"] = 2.0 * rng.normal(size=K)[group] + rng.normal(size=n)
+    model = CRAFT(price_factor=1, random_state=0).fit(table)
+    diagonal = CRAFT(price_factor=1, random_state=0, covariance="diagonal").fit(table)
+    assert model.n_clusters_ > 20
+    assert model.objective_ <= diagonal.objective_

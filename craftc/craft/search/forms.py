@@ -8,7 +8,8 @@ by the description length with soft labels,
 
     L = J - sum_n (c_{n z_n} + log sum_k exp(-c_nk)),       c_nk: the cost of row n in cluster k.
 
-Forms are searched on at most 4 096 rows; all rows are assigned to the clusters of the best.
+Forms are searched on at most 4 096 rows; all rows are assigned to the clusters of the best, which then has to
+be shorter than the diagonal form for all rows, too, with what soft labels save in the sample.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from operator import attrgetter, itemgetter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +49,14 @@ _ROWS = 1 << 12  # among which forms are searched
 _EM_STEPS = 10  # for the correlations of a table with missing cells
 _KMEANS_CLUSTERS = 8  # of the starts by k-means, where the number of clusters is not given
 _FEW_ROWS, _MANY_LEFT = 10, 0.75  # rows for a column, and share of these clusters that is left
+
+
+class Form(NamedTuple):
+    """What the search of the forms has found in a sample."""
+
+    search: CovarianceSearch[Labels, Labels]
+    state: CovarianceState[Labels]
+    softer: float  # nats that soft labels save here more than under the diagonal form; 0 for a target
 
 
 def covariance_step(
@@ -88,6 +98,7 @@ def covariance_step(
         with one_blas_thread():
             scores, further = low_rank_scores(sample), factor_scores(sample, columns, prior)
     found: list[tuple[CovarianceSearch[L, S], CovarianceState[S]]] = []
+    shortest = config.spec.covariance == "auto"
 
     @cache
     def seeds(n_clusters: int) -> list[Labels]:
@@ -100,12 +111,16 @@ def covariance_step(
         if form is None:
             continue
         if len(positions) < len(rows):
-            spec = replace(config.spec, tied=form[0].config.spec.tied)
+            spec = replace(config.spec, tied=form.search.config.spec.tied)
             of_all = replace(config, spec=spec, rows=rows.scored(encoding))
             search: CovarianceSearch[L, S] = CovarianceSearch(of_all, columns, prior)
-            found.append((search, search.adopted(form[1].clusters, n_clusters or 1)))
+            state = search.adopted(form.state.clusters, n_clusters or 1)
+            # the price of a cluster weighs more in a sample than in the table
+            softer = form.softer * config.rows_weight / sample.rows_weight
+            if not shortest or target or state.objective - softer < objective:
+                found.append((search, state))
         else:  # the sample is the table
-            found.append(form)  # type: ignore[arg-type]
+            found.append((form.search, form.state))  # type: ignore[arg-type]
     if target is not None:
         K = min(target, len(masks[-1]))
         found = [(search, search.passes(search.merged_down(state, K), K)) for search, state in found]
@@ -113,7 +128,7 @@ def covariance_step(
     if not found:
         return None
     search, state = min(found, key=lambda one: one[1].objective)
-    if target is not None and config.spec.covariance == "auto" and objective <= state.objective:
+    if target is not None and shortest and objective <= state.objective:
         return None
     return search, search.number_by_first_appearance(state)
 
@@ -153,7 +168,7 @@ def best_form(
     starts: list[tuple[Labels, Mask]],
     seeds: Callable[[int], list[Labels]],
     target: int | None,
-) -> tuple[CovarianceSearch[Labels, Labels], CovarianceState[Labels]] | None:
+) -> Form | None:
     """The partition of the form with the shortest description, from start partitions with their masks and
     the best of `seeds`, partitions by k-means into a number of clusters; clusters with covariances of their
     own also start from clusters with a shared one. In few rows, where the diagonal form finds too few
@@ -196,14 +211,16 @@ def best_form(
     _, search, end = min(found, key=itemgetter(0))
     if target is None:
         end = search.run(end, fewest, far=True)
+    own, softer = length(search, end, target), 0.0
     if spec.covariance == "auto":
         labels, mask = at_starts[-1]
         diagonal = Clusters(config.moments(labels, len(mask)), config.background, spec, mask, keep=True)
         least = diagonal.objective if target else soft_objective(config, diagonal, labels)
-        if least <= length(search, end, target) + search.tolerance:
+        if least <= own + search.tolerance:
             return None
+        softer = (end.objective - own) - (diagonal.objective - least)
     held = end.clusters.covariances
-    return (search, end) if held is not None and held.replaced.any() else None
+    return Form(search, end, softer) if held is not None and held.replaced.any() else None
 
 
 def length(
