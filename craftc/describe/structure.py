@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from craftc._common.merge_path import n_clusters_within, shortest_step
+from craftc._common.messages import quoted
 from craftc.describe.words import listing, nats, percent, plural, range_of, ratio
 
 CLEAR = 0.9  # least probability of a row that is clearly placed; least share of such rows in clear groups
@@ -59,6 +60,14 @@ class Structure:
         Adjusted Rand indices with fits from other seeds or, of a long table, on another sample.
     overlap : float or None
         Mean overlap of the clusters with those of refits on parts of the rows.
+    nearly : float
+        Nats by which a description may be longer and is nearly as good.
+    column : (str, float) or None
+        A column whose values alone tell all clusters apart, and its share of what these save, if that is more
+        than half of it.
+    scattered : (int, float) or None
+        Small clusters whose rows lie farther apart than those of the whole table, and the share of the rows
+        that they hold.
     """
 
     n_clusters: int
@@ -78,17 +87,23 @@ class Structure:
     clear: float | None = None
     agreement: Sequence[float] = ()
     overlap: float | None = None
+    nearly: float = 0.0
+    column: tuple[str, float] | None = None
+    scattered: tuple[int, float] | None = None
 
     @property
     def kind(self) -> str:
-        """The first that holds of one, none, more, seed, parts, gradual, price, unknown, soft and clear.
+        """The first that holds of one, none, weak, more, seed, parts, gradual, price, column, unknown, soft
+        and clear.
 
         none: clusters save nothing in any number on the merge path, or no more than in a table with permuted
-        columns. more: fewer clusters than were asked for are the better description, and links save less than
-        these. seed, parts: fits from other seeds, or on parts of the rows, find other clusters. gradual:
-        links between columns, or one continuous factor, save more, or columns depend on each other inside
-        clusters as they do between them. price: four times the price leaves much fewer clusters, because
-        columns depend on each other. soft: fewer than 90 % of the rows are clearly placed.
+        columns. weak: one cluster is nearly as good. more: fewer clusters than were asked for are the better
+        description, and links save less than these. seed, parts: fits from other seeds, or on parts of the
+        rows, find other clusters. gradual: links between columns, or one continuous factor, save more, or
+        columns depend on each other inside clusters as they do between them. price: four times the price
+        leaves much fewer clusters, because columns depend on each other. column: clusters are the values of
+        one column, and the others add less than half of what they save. soft: fewer than 90 % of the rows
+        are clearly placed.
         """
         if self.n_clusters == 1:
             return "one"
@@ -96,6 +111,8 @@ class Structure:
         least = max([-math.inf if more else 0.0, *self.null_savings])
         if self.saving is not None and self.saving <= least:
             return "none"
+        if self.saving is not None and not self.n_sampled and not more and self.saving <= self.nearly:
+            return "weak"
         gradual = self.dependence_ratio > 1.0 or self.pattern is not None
         if more and not gradual:
             return "more"
@@ -107,6 +124,8 @@ class Structure:
             return "gradual"
         if self.slices is not None:
             return "price"
+        if self.column is not None:
+            return "column"
         if self.clear is None:
             return "unknown"
         return "clear" if self.clear >= CLEAR else "soft"
@@ -129,11 +148,13 @@ class Structure:
         return {
             "one": plural(K, "group"),
             "none": f"{K} groups without structure",
+            "weak": f"{K} weakly supported groups",
             "more": f"{K} groups, more than the {self._best} that would be found",
             "seed": f"{K} groups that move with the seed",
             "parts": f"{K} groups that change when rows are left out",
             "gradual": f"{K} pieces of a gradual pattern",
             "price": f"{K} groups whose number depends on the price",
+            "column": f"{K} groups by the values of one column",
             "soft": f"{K} overlapping groups",
             "clear": f"{K} clear groups",
             "unknown": f"{K} groups",
@@ -192,6 +213,13 @@ class Structure:
         if self.largest is not None and self.largest >= _NEARLY_ALL:
             others = "the other one" if self.n_clusters == 2 else "the others"
             yield f"one of them holds {percent(self.largest)} of the rows, and {others} may be outliers"
+        if self.scattered is not None:
+            n, share = self.scattered
+            which = "the rows of one of them" if n == 1 else f"the rows of {n} of them"
+            yield f"{which} ({percent(share)} of all) lie far from each other, too, and may be outliers"
+        if self.column is not None:
+            name, share = self.column
+            yield f"the values of {quoted(name)} alone tell them apart and are {percent(share)} of that"
         if self.slices is not None:
             yield f"{self.slices} of them would be left at four times the price"
         if self.clear is not None:
@@ -239,10 +267,10 @@ def clearly_better(objectives: Sequence[tuple[int, float]], price_factor: float)
     """
     K, least = objectives[shortest_step(objectives)] if objectives else (0, math.inf)
     better = objectives[0][1] - least if objectives else 0.0
-    return (K, better) if better > (0.0 if K == 1 else _nearly(price_factor)) else None
+    return (K, better) if better > (0.0 if K == 1 else nearly(price_factor)) else None
 
 
-def _nearly(price_factor: float) -> float:
+def nearly(price_factor: float) -> float:
     """Nats by which a description may be longer and is nearly as good."""
     return _TIE * max(1.0, price_factor)
 
@@ -253,7 +281,7 @@ def nearly_as_good(
     """5 nats, times a price factor above 1; the numbers of clusters of a merge path within these of the best;
     and a sentence, which is empty if there is only one.
     """
-    most = _nearly(price_factor)
+    most = nearly(price_factor)
     numbers = n_clusters_within(objectives, most) if objectives else []
     several = f"{listing(numbers)} clusters describe the table nearly as well: within {nats(most)} nats."
     return most, numbers, several if len(numbers) > 1 else ""

@@ -21,6 +21,8 @@ from craftc.datasets import load_heart, make_mixed
 from craftc.describe.structure import Starts, Structure
 from tests.distributed.same_fit import mixed
 
+pd = pytest.importorskip("pandas")
+
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 CLEAR = Structure(3, saving=612.0, null_savings=[0.0], dependence_ratio=0.5, clear=0.97)
 
@@ -55,6 +57,11 @@ def heart():
         ({"fewer": (1, 9.0), "saving": -1.0, "null_savings": [-9.0]}, "none", None),
         ({"fewer": (2, 9.0), "dependence_ratio": 1.2}, "gradual", "3 pieces of a gradual pattern"),
         ({"n_clusters": 1}, "one", "1 group"),
+        ({"saving": 4.0, "nearly": 5.0}, "weak", "3 weakly supported groups"),
+        ({"saving": 4.0, "nearly": 5.0, "n_sampled": 100}, "clear", "3 clear groups"),
+        ({"saving": 4.0, "nearly": 5.0, "fewer": (2, 9.0)}, "more", None),
+        ({"column": ("a", 0.9)}, "column", "3 groups by the values of one column"),
+        ({"column": ("a", 0.9), "dependence_ratio": 1.2}, "gradual", "3 pieces of a gradual pattern"),
     ],
 )
 def test_the_first_kind_that_holds(changes, kind, groups):
@@ -95,6 +102,51 @@ def test_sentences():
         "links between columns save 40.0 nats"
         in replace(CLEAR, dependence_ratio=math.inf, links=40.0, saving=0.0).sentence
     )
+
+
+def test_clusters_that_are_the_values_of_one_column():
+    rng = np.random.default_rng(0)
+    group = rng.choice(3, 3000, p=[0.5, 0.3, 0.2])
+    job = np.where(rng.random(3000) < 0.5, group, rng.integers(0, 3, 3000))
+    table = pd.DataFrame(rng.normal(size=(3000, 4)), columns=list("wxyz"))
+    table["w"] += 1.5 * (group == 1)
+    table["x"] += 1.5 * (group == 2)
+    table["job"] = pd.Series(job).map({0: "a", 1: "b", 2: "c"})
+    model = CRAFT(random_state=0, price_factor=1).fit(table)
+    assert adjusted_rand_score(job, model.labels_) == 1.0
+    found = model._structure()
+    assert found.column[0] == "job"
+    assert found.column[1] > 0.5
+    assert "the values of 'job' alone tell them apart" in found.facts
+    blobs = CRAFT(random_state=0).fit(make_blobs(300, 2, random_state=1)[0])  # far apart in every number
+    assert blobs.n_clusters_ == 3
+    assert blobs._structure().column is None
+
+
+def test_a_frequent_value_that_makes_the_clusters():
+    """Three groups that differ in the shares of zeros of four numbers."""
+    rng = np.random.default_rng(2)
+    zeros = np.array([[0.9, 0.3, 0.5, 0.5], [0.2, 0.9, 0.5, 0.1], [0.3, 0.2, 0.05, 0.8]])
+    group = rng.choice(3, 800, p=(0.5, 0.3, 0.2))
+    X = np.where(rng.random((800, 4)) < zeros[group], 0.0, rng.gamma(2, 50, (800, 4)).round(2))
+    model = CRAFT(random_state=0).fit(pd.DataFrame(X, columns=list("abcd")))
+    assert adjusted_rand_score(X[:, 1] == 0.0, model.labels_) == 1.0
+    assert model._structure().column[0] == "b"
+
+
+def test_rows_far_from_each_other_are_said_to_be_outliers():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(400, 6)), 8.0 * rng.normal(size=(5, 6))])
+    X[200:400, :4] += 3.0
+    model = CRAFT(random_state=0).fit(X)
+    assert model.cluster_sizes_.min() <= 5
+    found = model._structure()
+    assert found.scattered[0] == 1
+    assert "the rows of one of them (1 % of all) lie far from each other" in found.facts
+    small = np.concatenate([X[:400], rng.normal(size=(12, 6)) - 6.0])  # a small group of similar rows
+    model = CRAFT(random_state=0).fit(small)
+    assert model.n_clusters_ == 3
+    assert model._structure().scattered is None
 
 
 def test_sentences_about_one_cluster():

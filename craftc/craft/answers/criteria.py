@@ -13,8 +13,15 @@ from craftc._common.typing import Floats
 from craftc.craft.fitted import FittedClusters
 from craftc.craft.parameters import ClusterCount
 from craftc.craft.rows.scores import MixtureFit
-from craftc.describe.structure import Structure, clearly_better
+from craftc.describe.structure import Structure, clearly_better, nearly
 from craftc.table.levels import LevelEncoding
+
+_MORE_THAN_HALF = 0.5  # of what clusters save
+_DECIDED = 0.98  # share of the rows whose cluster the value of a column tells
+_SMALL, _FAR_APART = (
+    0.05,
+    2.0,
+)  # share of the rows of a small cluster, and ratio of its variances to the table's
 
 
 class MixtureCriteria:
@@ -120,6 +127,9 @@ class MixtureCriteria:
             largest=float(np.max(fitted.sizes)) / fitted.weight,
             slices=self._slices,
             clear=self._clear,
+            nearly=nearly(self.price_factor_),
+            column=deciding_column(fitted),
+            scattered=scattered_clusters(fitted),
         )
 
     def _criteria(self) -> dict[str, object]:
@@ -139,6 +149,44 @@ class MixtureCriteria:
             "icl": self.icl_,
             "clearly_placed": self._clear,
         }
+
+
+def deciding_column(fitted: FittedClusters) -> tuple[str, float] | None:
+    """A category, or a number with a frequent value, whose values alone tell the clusters apart, and its
+    share of what these save, if that is more than half.
+    """
+    levels, moments = fitted.encoding, fitted.clusters.moments
+    if not isinstance(levels, LevelEncoding) or moments.n_clusters == 1:
+        return None
+    gains = np.where(fitted.selected, fitted.gains, 0.0).sum(axis=0)
+    j = int(gains.argmax())
+    schema, share = levels.input_schema, float(gains[j] / max(gains.sum(), 1e-300))
+    numbers = dict(zip(schema.numeric_index.tolist(), levels.numbers, strict=True))
+    if share <= _MORE_THAN_HALF or (j in numbers and not numbers[j].atom.any()):
+        return None
+    start = moments.grid.level_start[j]
+    counts = moments.counts[:, start : start + fitted.clusters.background.level_widths[j]]
+    if j in numbers:  # by the frequent value
+        atom = np.append(numbers[j].atom, False)
+        counts = np.column_stack([counts[:, atom].sum(axis=1), counts[:, ~atom].sum(axis=1)])
+    alone = counts.max(axis=0).sum() >= _DECIDED * counts.sum()
+    return (str(schema.columns[j]), share) if alone else None
+
+
+def scattered_clusters(fitted: FittedClusters) -> tuple[int, float] | None:
+    """How many small clusters have rows that lie farther apart than those of the whole table in most numbers,
+    and the share of the rows that they hold.
+    """
+    moments = fitted.original_moments
+    if moments.n_clusters == 1 or moments.grid.p < 2:
+        return None
+    present, whole = moments.present, moments.total()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        own = moments.means()[1] / np.maximum(present - 1.0, 1.0)
+        apart = own / (whole.means()[1] / whole.present)
+    shares = fitted.sizes / fitted.weight
+    found = (shares <= _SMALL) & (np.nanmedian(apart, axis=1) > _FAR_APART)
+    return (int(found.sum()), float(shares[found].sum())) if found.any() else None
 
 
 def n_parameters(fitted: FittedClusters) -> int:
