@@ -19,6 +19,7 @@ from craftc.craft.search import EncodedRows
 from craftc.craft.search.automatic import MANY_CLUSTERS
 from craftc.craft.step_links import step_columns
 from craftc.craft.tick_links import groups_of_table
+from craftc.describe.words import listing
 from craftc.table import MixedTable
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments
@@ -36,6 +37,8 @@ _DIRECTIONS, _ASKED_AT_ONCE = 8, 64  # of these projections, and columns whose n
 _WORTH = 1.5  # warn if rows count for more than this multiple of what they are worth
 _LEAST_WORTH = 0.1  # or for less than this share of it
 _LINKED = 0.5  # warn if column links save more than half of what clusters save
+_FARTHER, _FEWEST_NEAR = 5.0, 10  # times the range of the other numbers, and distinct ones among these
+_MOST_FAR = 5  # distinct numbers that are far from the others
 _FRAGILE = 0.7  # share of the clusters that is left at four times the price
 
 
@@ -104,6 +107,8 @@ def diagnose(
     copied = copied_rows(rows.table, encoded.weight, moments) if isinstance(rows, LocalRows) else None
     if repeated := copied or repeated_rows(rows.take(np.arange(min(len(rows), _SAMPLE)))):
         messages.append(repeated)
+    if isinstance(rows, LocalRows):
+        messages.extend(_far_numbers(rows.table, encoding))
     if n_clusters_at_4 is not None:
         messages.append(
             f"CRAFT found {n_clusters} clusters; {n_clusters_at_4} of them would be left at "
@@ -112,6 +117,35 @@ def diagnose(
             f"price_factor={2 * price_factor:g} to {4 * price_factor:g}, or cut(k) for fewer."
         )
     return messages
+
+
+def _far_numbers(table: MixedTable, encoding: LevelEncoding) -> Iterator[str]:
+    """Warnings about a few numbers far from all others, which share an interval with the next ones."""
+    schema = table.schema
+    dates = [schema.columns[j] for j in schema.dates]
+    for name, own, cells in zip(schema.numeric_names, encoding.numbers, table.numeric.T, strict=True):
+        values, (low, high) = own.values, own.ends
+        if own.period or len(values) < _FEWEST_NEAR:
+            continue
+        for sign, end, inner, other in ((1.0, high, values[-2], low), (-1.0, low, values[1], high)):
+            if not sign * (end - inner) > _FARTHER * sign * (inner - other):
+                continue  # by the ends of the levels, without a look at the cells
+            distinct = np.unique(sign * cells[~np.isnan(cells)].astype(np.float64))
+            for n in range(1, min(_MOST_FAR, len(distinct) - _FEWEST_NEAR) + 1):
+                far, near = distinct[-n:], distinct[:-n]
+                if far[0] - near[-1] > _FARTHER * (near[-1] - near[0]):
+                    texts = [_text(sign * x, name in dates) for x in (*far, near[0], near[-1])]
+                    which, (low_end, high_end) = listing(texts[:-2]), texts[-2:][:: int(sign)]
+                    yield (
+                        f"Column {quoted(str(name))}: {which} {'is' if n == 1 else 'are'} far from all other "
+                        f"cells, {low_end} to {high_end}. Cells count by the intervals in which they lie, so "
+                        "that no outlier score shows how far; check for errors and codes of missing cells."
+                    )
+                    break
+
+
+def _text(number: float, is_date: bool) -> str:
+    return str(np.datetime64(int(number), "D")) if is_date else f"{number:.6g}"
 
 
 def _codes(sample: MixedTable) -> dict[str, NDArray[np.intp]]:

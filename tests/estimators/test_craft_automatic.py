@@ -71,6 +71,7 @@ def test_overlapping_classes_of_many_levels_are_found(seed):
     assert found.objective_ < known.objective_ + 3.0
 
 
+@pytest.mark.filterwarnings("ignore:.*far from all other cells")
 @examples(40)
 @given(seed=st.integers(0, 10**6))
 def test_every_better_start_and_step_lowers_the_objective(seed):
@@ -263,3 +264,24 @@ def test_more_clusters_than_the_columns_tell_apart():
         warnings.simplefilter("error", ConvergenceWarning)
         for n_clusters in (1, 4):
             CRAFT(n_clusters, random_state=0).fit(table)
+
+
+def test_a_number_far_from_all_others_is_named():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(300, 3)).round(2), columns=list("abc"))
+    table["c"] = np.exp(2.0 * table["c"])  # a long tail
+    assert not messages_of(table)
+    table.loc[0, "b"], table.loc[:9, "a"] = 1000.0, -999.0
+    low, high = table["b"].iloc[1:].agg(["min", "max"])
+    of_a, of_b = sorted(messages_of(table))
+    assert of_a.startswith("Column 'a': -999 is far from all other cells, ")
+    assert of_b.startswith(f"Column 'b': 1000 is far from all other cells, {low:g} to {high:g}. ")
+    table.loc[1, "b"] = 990.0
+    assert sorted(messages_of(table))[1].startswith("Column 'b': 990 and 1000 are far from all other")
+
+
+def messages_of(table):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        CRAFT(random_state=0, n_init=1).fit(table)
+    return [str(each.message) for each in caught]
