@@ -31,7 +31,7 @@ from craftc._kernels.craft_shared import Shared, Tilts, log_ratios
 from craftc._kernels.moments import Grid
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
-from craftc.table.levels import LevelEncoding
+from craftc.table.levels import Axis, LevelEncoding
 from craftc.table.moments import NUMERIC_CELLS, Moments, grid_of_ranges
 
 NO_COLUMNS = np.empty(0, np.intp)
@@ -90,7 +90,10 @@ class Background:
             self.priced_parameters[j] = parameters_of_shares(int(self.n_parameters[j]) + 1, self.weight)
         self.varies: NDArray[np.bool_] = spread > 0  # (p,)
         self.complete: NDArray[np.bool_] = present == self.weight  # (p,) no cell of the table is missing
-        self.scores = [axis.scores for axis in axes]  # (T,) of the levels of every column of scores
+        #: of the columns of scores: their levels by values
+        self.axes_of_values: list[Axis] = (
+            [] if encoding is None else [encoding.numbers[d].axis_of_values for d in encoding.scored_columns]
+        )
         #: of the same columns: (T,) excess of the levels, without what a sample of N(0, 1) has by chance
         self.excess: list[Floats] = []
         chance = _EXCESS_BY_CHANCE / self.weight

@@ -5,11 +5,11 @@ normal density, which is a tilt of the widths of the levels in place of their sh
 
     p(l) = w_l exp(theta_1 z_l + theta_2 z_l^2 - A(theta)),      w_l ~ b_l exp(z_l^2 / 2 - e_l),
 
-because the excess e_l of a level is the smoothed log density of the table there over that of N(0, 1), and z_l
-its score (`craftc.table.levels`). One row of w is the prior, as one of b is that of a tilt; the price is the
-same, too. With counts c_l and r_l = log p(l) / w_l, the gain over the table is sum_l c_l (r_l + log w_l /
-b_l) + sum_l w_l r_l. The clusters that do not select a column share one normal density, where that is shorter
-than the tilt which they would share.
+because the excess e_l of a level is the smoothed log density of the table there over that of N(0, 1). z_l is
+the standardised value of the level, also of a skewed column, which a wide group makes skewed. One row of w is
+the prior, as one of b is that of a tilt; the price is the same, too. With counts c_l and r_l = log (p(l) /
+w_l), the gain over the table is sum_l c_l (r_l + log (w_l / b_l)) + sum_l w_l r_l. The clusters that do not
+select a column share one normal density, where that is shorter than the tilt which they would share.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ class NormalLevels:
         scores: list[Floats | None] = [None] * grid.q
         self.width, self.log_width = np.zeros(grid.n_levels), np.zeros(grid.n_levels)  # w; log w / b
         for d, j in zip(columns, self.of_levels, strict=True):
-            own = background.scores[d].astype(np.float64)
-            levels = slice(self.starts[j], self.starts[j] + len(own))
-            z = (own - background.centre[d]) * background.scale[d]
-            density, share = background.excess[d] - 0.5 * z * z, background.frequency[levels]
-            width = share * np.exp(-density)
-            scores[j], self.width[levels] = own[:, None], width / width.sum()
-            self.log_width[levels] = np.where(share > 0.0, -density - np.log(width.sum()), 0.0)
+            axis = background.axes_of_values[d]
+            z = axis.scores.astype(np.float64)
+            levels = slice(self.starts[j], self.starts[j] + len(z))
+            log_width, share = 0.5 * z * z - axis.excess, background.frequency[levels]
+            width = share * np.exp(log_width - log_width.max())
+            scores[j], self.width[levels] = z[:, None], width / width.sum()
+            log_total = np.log(width.sum()) + log_width.max()
+            self.log_width[levels] = np.where(share > 0.0, log_width - log_total, 0.0)
         distinct = np.add.reduceat(self.width > 0.0, self.starts, dtype=np.intp)
         self.tilts = tilts_of(grid, scores, self.width, distinct, np.ones(grid.q))
 

@@ -118,6 +118,11 @@ class NumberLevels:
             scores, variances = _normal_levels(self.shares)
             variance = float(self.shares @ variances)
             return Axis(scores.astype(np.float32), variance, 0.5 * (variance - variances))
+        return self.axis_of_values
+
+    @cached_property
+    def axis_of_values(self) -> Axis:
+        """The levels by standardised values, whatever their distribution."""
         return _axis_of_values(self.values, self.bounds, self.shares, self.ends)
 
     @cached_property

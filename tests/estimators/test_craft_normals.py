@@ -18,15 +18,24 @@ def has_normals(model):
     return model._fitted.clusters.normals is not None
 
 
-@pytest.mark.parametrize(
-    ("p", "seed"), [(3, 1), (3, 3), (3, 5), (5, 1), (5, 3), (5, 4), (5, 5), (8, 0), (8, 1), (8, 4), (8, 5)]
-)
+@pytest.mark.parametrize(("p", "seed"), [(p, seed) for p in (3, 5, 8) for seed in range(6)])
 def test_round_groups_of_different_spread(p, seed):
     X, truth = spread_apart(p, seed)
     model = CRAFT(random_state=0).fit(X)
     assert model.n_clusters_ == 3
-    assert adjusted_rand_score(truth, model.labels_) > 0.98
+    assert adjusted_rand_score(truth, model.labels_) > 0.92
     assert has_normals(model)
+
+
+@pytest.mark.parametrize("p", [3, 5, 8])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_wide_group_behind_a_narrow_one(p, seed):
+    """The wide one makes every column skewed."""
+    rng, truth = np.random.default_rng(seed), np.repeat([0, 1], 300)
+    X = np.where(truth[:, None] == 0, 0.5, 3.0) * rng.normal(size=(600, p)) + 3.0 * truth[:, None]
+    model = CRAFT(random_state=0).fit(X)
+    assert model.n_clusters_ == 2
+    assert adjusted_rand_score(truth, model.labels_) > 0.9
 
 
 @pytest.mark.parametrize("shape", ["values", "whole numbers", "zeros", "skewed"])
@@ -48,14 +57,14 @@ def test_a_fit_gains_most(shape):
     ratios, gains = held.fits(groups)
     for d, j in enumerate(held.of_levels):
         levels = slice(background.grid.level_start[j], None)
-        levels = slice(levels.start, levels.start + len(background.scores[d]))
+        levels = slice(levels.start, levels.start + len(background.axes_of_values[d].scores))
         share, width = background.frequency[levels], held.width[levels]
         assert width.sum() == pytest.approx(1.0)
-        z = background.scores[d] / max(np.abs(background.scores[d]).max(), 1.0)
-        atom = held.tilts.statistics[2, levels] > 0.0
-        powers = np.stack([z, z * z, np.ones(len(z))]) * np.where(atom, 0.0, 1.0)
-        if not atom.any():
-            powers = powers[:2]
+        powers = held.tilts.statistics[:2, levels]
+        if shape != "skewed":  # whose z is limited to 8 deviations
+            z = background.axes_of_values[d].scores
+            fitted = np.polynomial.Polynomial.fit(z, powers[1], 2)
+            np.testing.assert_allclose(powers[1], fitted(z), atol=1e-5)
         for k, group in enumerate(groups):
             p = share * np.exp(ratios[k, levels])
             assert p.sum() == pytest.approx(1.0)
@@ -85,7 +94,7 @@ def test_all_answers_have_the_distributions():
     k, d = np.argwhere(clusters.normals.sharing)[0]
     j = clusters.covariances.levels[d]
     at = clusters.moments.grid.level_start[j - clusters.moments.grid.p]
-    levels = slice(at, at + len(clusters.background.scores[d]))
+    levels = slice(at, at + len(clusters.background.axes_of_values[d].scores))
     costs, other = clusters.tables().level[levels], (k + 1) % len(probability)
     ratio = probability[other, levels] / probability[k, levels]
     np.testing.assert_allclose(costs[:, k] - costs[:, other], np.log(ratio), atol=1e-10)

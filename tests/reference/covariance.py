@@ -25,7 +25,8 @@ selected, but belong to no pool.
 
 Outside blocks, a cluster or a pool may have a normal density as its distribution of the levels of a column
 with scores, in place of the tilt of the shares b_l: a tilt of the widths w_l ~ b_l exp(z_l^2 / 2 - e_l) by z
-and z^2, with one row of w as prior. The gain over the table of cells with the counts c_l is
+and z^2, with one row of w as prior, where z and e are those of values, also of a skewed column. The gain over
+the table of cells with the counts c_l is
 
     G = sum_l c_l log(p(l) / b_l) + sum_l w_l log(p(l) / w_l);
 
@@ -113,6 +114,7 @@ def with_scores(t, codes, n_levels, numbers):
     Scores are rounded to single precision, in which tables hold them.
     """
     t.z, t.v, t.e = np.full((3, len(codes), t.D), np.nan)
+    t.by_value = {}  # scores and excess of the levels of every column with scores, by values
     missing = codes == n_levels
     scored = [d for d in t.columns if d in numbers and n_levels[d] >= FEWEST_LEVELS]
     if len(scored) > MOST_COLUMNS:
@@ -123,6 +125,8 @@ def with_scores(t, codes, n_levels, numbers):
         b = levels.shares(codes[:, d], n_levels[d], t.weight)
         by_rank = levels.atom_of(b) is not None or levels.is_skewed(numbers[d].value, b)
         u, v, e = normal_intervals(b) if by_rank else intervals_of_values(numbers[d], b)
+        by_value, _, excess = intervals_of_values(numbers[d], b)
+        t.by_value[place] = by_value.astype(np.float32).astype(float), excess
         u = u.astype(np.float32).astype(float)
         seen = t.rows[~missing[t.rows, d]]
         w, cells = t.weight[seen], codes[seen, d]
@@ -330,8 +334,7 @@ def normal_density(t, d, counts):
     """
     form = t.forms[d]
     occurs = form.b > 0.0
-    first = t.rows[form.member[t.rows].argmax(axis=0)[occurs]]  # a row of every level
-    z, e, b = t.z[first, d], t.e[first, d], form.b[occurs]
+    z, e, b = t.by_value[d][0][occurs], t.by_value[d][1][occurs], form.b[occurs]
     w = b * np.exp(z**2 / 2.0 - e)
     w /= w.sum()
     s = np.rint(levels.statistics(z, w) * STEPS) / STEPS
