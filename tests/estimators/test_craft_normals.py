@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from scipy.special import logsumexp
 from sklearn.metrics import adjusted_rand_score
 
 from craftc import CRAFT, load_model, save_model
@@ -72,7 +73,7 @@ def test_a_fit_gains_most(shape):
 
             def lost(theta, cells=cells, width=width, share=share, powers=powers):
                 log_p = theta @ powers
-                log_p -= np.log(width @ np.exp(log_p))
+                log_p -= logsumexp(log_p, b=width)
                 return -(cells + width) @ log_p - cells @ np.log(width / share)
 
             best = minimize(lost, np.zeros(len(powers)), method="BFGS", options={"gtol": 1e-9})
