@@ -188,12 +188,17 @@ class BlockPricing:
             return ColumnGains(tilt, np.full(tilt.shape, -np.inf), block, tilted, tilted, None, None)
         ratios, normal = self.normals.fits(groups)
         found = ColumnGains(tilt, normal, block, tilted, tilted, ratios, None)
-        return found if shared is None else self._sharing(found, groups, shared)
-
-    def _sharing(self, found: ColumnGains, groups: Integers, shared: SharedNormals) -> ColumnGains:
-        likelihoods = self.normals.likelihoods(self.normals.counts(groups), shared.ratios)
-        likelihoods = np.where(shared.used, likelihoods, found.shared_tilt)
+        if shared is None:
+            return found
+        likelihoods = self._shared_likelihoods(found, groups, shared.ratios, shared.used)
         return found._replace(shared=likelihoods, normals=shared)
+
+    def _shared_likelihoods(
+        self, found: ColumnGains, groups: Integers, ratios: Floats, used: NDArray[np.bool_]
+    ) -> Floats:
+        """(m, P) log likelihoods of groups under shared normal densities where they are used, else tilts."""
+        likelihoods = self.normals.likelihoods(self.normals.counts(groups), ratios)
+        return np.where(used, likelihoods, found.shared_tilt)
 
     def gains_of(self, part: PricedPartition) -> ColumnGains:
         """The gains of the clusters of a partition, with the normal densities that they share where these
@@ -205,14 +210,15 @@ class BlockPricing:
             return found
         (ratios,), (pooled,) = self.normals.fits(part.pricing.shared.group[None])
         # A(theta) of a shared tilt is what its row of prior costs
-        tilts = (found.shared_tilt * rest).sum(axis=0)
-        more = pooled - tilts + part.pricing.shared.theta[self.normals.of_levels, 3]
+        log_norms = part.pricing.shared.theta[self.normals.of_levels, 3]
+        more = pooled - ((found.shared_tilt * rest).sum(axis=0) - log_norms)
         used = rest.any(axis=0) & (more > _WORTH)
         if not used.any():
             return found
-        found = self._sharing(found, groups, SharedNormals(ratios, used, 0.0))
-        by_priors = more - (found.shared * rest).sum(axis=0) + tilts
-        return found._replace(normals=SharedNormals(ratios, used, float(by_priors @ used)))
+        likelihoods = self._shared_likelihoods(found, groups, ratios, used)
+        by_priors = more - ((likelihoods - found.shared_tilt) * rest).sum(axis=0)
+        normals = SharedNormals(ratios, used, float(by_priors @ used))
+        return found._replace(shared=likelihoods, normals=normals)
 
     def estimates(
         self, deviations: Floats, weight: Floats, fewest: int = FEWEST_OWN_COLUMNS, n_steps: int = STEPS

@@ -219,7 +219,7 @@ class Structure:
             yield f"{which} ({percent(share)} of all) lie far from each other, too, and may be outliers"
         if self.column is not None:
             name, share = self.column
-            yield f"the values of {quoted(name)} alone tell them apart and are {percent(share)} of that"
+            yield f"the values of {quoted(name)} alone tell them apart: {percent(share)} of what they save"
         if self.slices is not None:
             yield f"{self.slices} of them would be left at four times the price"
         if self.clear is not None:

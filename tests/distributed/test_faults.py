@@ -116,7 +116,7 @@ def left_behind(client):
 @pytest.mark.parametrize(
     "phases",
     [
-        ("_encode", "moved", "step_of_path"),
+        ("_encode", "moved", "reassigned"),
         ("_cells", "leaving", "statistics"),
         ("cells_of_cluster", "sides_moved"),
     ],

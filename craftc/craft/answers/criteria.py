@@ -18,10 +18,8 @@ from craftc.table.levels import LevelEncoding
 
 _MORE_THAN_HALF = 0.5  # of what clusters save
 _DECIDED = 0.98  # share of the rows whose cluster the value of a column tells
-_SMALL, _FAR_APART = (
-    0.05,
-    2.0,
-)  # share of the rows of a small cluster, and ratio of its variances to the table's
+_SMALL = 0.05  # share of the rows of a small cluster
+_FAR_APART = 2.0  # times the variance of the whole table
 
 
 class MixtureCriteria:
