@@ -368,7 +368,6 @@ def test_numbers_in_another_unit_are_warned_of_by_refit_and_later_dates_are_not(
         model.refit(cents)
 
 
-@pytest.mark.filterwarnings("ignore:.*far from all other cells")
 @pytest.mark.parametrize("code", [-999, 9999])
 def test_codes_of_missing_cells_that_the_fit_has_not_seen(scored, code):
     rng = np.random.default_rng(3)

@@ -71,7 +71,6 @@ def test_overlapping_classes_of_many_levels_are_found(seed):
     assert found.objective_ < known.objective_ + 3.0
 
 
-@pytest.mark.filterwarnings("ignore:.*far from all other cells")
 @examples(40)
 @given(seed=st.integers(0, 10**6))
 def test_every_better_start_and_step_lowers_the_objective(seed):

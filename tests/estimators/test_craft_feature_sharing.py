@@ -153,7 +153,6 @@ def test_small_and_constant_tables(n, s):
     np.testing.assert_array_equal(fitted(X.astype(np.float32), s).labels_, fitted(X, s).labels_)
 
 
-@pytest.mark.filterwarnings("ignore:.*far from all other cells")
 def test_masks_of_random_tables():
     """Any table has a fit at any share."""
     for seed in range(6):

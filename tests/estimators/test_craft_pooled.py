@@ -34,7 +34,6 @@ def fitted(table, **options):
     return CRAFT(random_state=0, n_init=4, covariance="diagonal", **options).fit(table)
 
 
-@pytest.mark.filterwarnings("ignore:.*far from all other cells")
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("price_factor", [0.5, 1.0])
 def test_masks_of_the_result_are_the_optimum(seed, price_factor):
@@ -52,7 +51,6 @@ def test_masks_of_the_result_are_the_optimum(seed, price_factor):
     assert (np.diff(model.objective_path_) <= 1e-9).all()
 
 
-@pytest.mark.filterwarnings("ignore:.*far from all other cells")
 @pytest.mark.parametrize("seed", range(6))
 def test_no_pass_improves_the_result(seed):
     """The rows are where they cost least, given the masks and distributions of the result."""

@@ -185,7 +185,6 @@ def page_of(model, table):
     )
 
 
-@pytest.mark.filterwarnings("ignore:.*far from all other cells")
 @pytest.mark.parametrize("outlier", [4e5, -4e5, 1e9, 1e14])
 def test_an_outlier_changes_neither_names_nor_facts(outlier, tmp_path):
     plain, spoilt = (CRAFT(2, random_state=0).fit(incomes(value)) for value in (None, outlier))
@@ -203,7 +202,6 @@ def test_an_outlier_changes_neither_names_nor_facts(outlier, tmp_path):
     assert "in all rows" not in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.filterwarnings("ignore:.*far from all other cells")
 def test_an_outlier_invents_no_direction():
     rng = np.random.default_rng(0)
     group = np.repeat([0, 1], 200)
@@ -217,7 +215,6 @@ def test_an_outlier_invents_no_direction():
         assert not any("spread" in name for name in model.cluster_names_)
 
 
-@pytest.mark.filterwarnings("ignore:.*far from all other cells")
 def test_a_histogram_shows_the_others_beside_an_outlier():
     x = np.append(np.random.default_rng(0).normal(size=60), 1e6)
     page = page_of(CRAFT(1).fit(x[:, None]), x[:, None])
@@ -225,7 +222,6 @@ def test_a_histogram_shows_the_others_beside_an_outlier():
     assert (page.columns[0].bins > 0).sum() > 10
 
 
-@pytest.mark.filterwarnings("ignore:.*far from all other cells")
 def test_all_rows_are_said_of_one_value_only():
     rng = np.random.default_rng(0)
     group = np.repeat([0, 1], 150)
