@@ -38,6 +38,7 @@ is expected from the others (`craftc.craft.products`).
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -148,7 +149,11 @@ class BlockPricing:
         self.prices = prices[self.levels]
         self.units = background.centre[columns], background.scale[columns]  # z = (x - centre) * scale
         self.prior = cross.prior  # (P, P) R, the row of prior of every covariance
-        self.normals = NormalLevels(background, columns)
+
+    @cached_property
+    def normals(self) -> NormalLevels:
+        """Normal densities of the columns, which forms with one shared covariance do not have."""
+        return NormalLevels(self.background, self.columns)
 
     def features(self, columns: Mask) -> Mask:
         """(K, D) the features that columns (K, P) replace."""

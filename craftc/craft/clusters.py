@@ -174,9 +174,10 @@ class Clusters:
             background.tilts,
             gains,
         )
-        if self.covariances is not None and self.normals is not None:
-            levels = self.covariances.levels
-            gains[:, levels] = np.where(self.normals.own, self.normals.gains, gains[:, levels])
+        held = self.covariances
+        if held is not None and held.normals is not None:
+            own = held.normals.own, held.normals.gains
+            gains[:, held.levels] = np.where(*own, gains[:, held.levels])
         return gains
 
     @property

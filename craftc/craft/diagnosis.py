@@ -130,18 +130,25 @@ def _far_numbers(table: MixedTable, encoding: LevelEncoding) -> Iterator[str]:
         for sign, end, inner, other in ((1.0, high, values[-2], low), (-1.0, low, values[1], high)):
             if not sign * (end - inner) > _FARTHER * sign * (inner - other):
                 continue  # by the ends of the levels, without a look at the cells
-            distinct = np.unique(sign * cells[~np.isnan(cells)].astype(np.float64))
-            for n in range(1, min(_MOST_FAR, len(distinct) - _FEWEST_NEAR) + 1):
-                far, near = distinct[-n:], distinct[:-n]
-                if far[0] - near[-1] > _FARTHER * (near[-1] - near[0]):
-                    texts = [_text(sign * x, name in dates) for x in (*far, near[0], near[-1])]
-                    which, (low_end, high_end) = listing(texts[:-2]), texts[-2:][:: int(sign)]
-                    yield (
-                        f"Column {quoted(str(name))}: {which} {'is' if n == 1 else 'are'} far from all other "
-                        f"cells, {low_end} to {high_end}. Cells count by the intervals in which they lie, so "
-                        "that no outlier score shows how far; check for errors and codes of missing cells."
-                    )
-                    break
+            ascending = np.unique(sign * cells[~np.isnan(cells)].astype(np.float64))
+            if not (n := _n_far(ascending)):
+                continue
+            texts = [_text(sign * x, name in dates) for x in ascending[[*range(-n, 0), 0, -n - 1]]]
+            which, (low_end, high_end) = listing(texts[:-2]), texts[-2:][:: int(sign)]
+            yield (
+                f"Column {quoted(str(name))}: {which} {'is' if n == 1 else 'are'} far from all other cells, "
+                f"{low_end} to {high_end}. Cells count by the intervals in which they lie, so that no "
+                "outlier score shows how far; check for errors and codes of missing cells."
+            )
+
+
+def _n_far(ascending: Floats) -> int:
+    """How many of distinct numbers, the largest, are far from all others."""
+    for n in range(1, min(_MOST_FAR, len(ascending) - _FEWEST_NEAR) + 1):
+        gap = ascending[-n] - ascending[-n - 1]
+        if gap > _FARTHER * (ascending[-n - 1] - ascending[0]):
+            return n
+    return 0
 
 
 def _text(number: float, is_date: bool) -> str:

@@ -149,6 +149,19 @@ def test_rows_far_from_each_other_are_said_to_be_outliers():
     assert model._structure().scattered is None
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("second", [2.0, np.nan])
+def test_numbers_that_do_not_vary_scatter_no_rows(second):
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 300)
+    table = pd.DataFrame({f"c{j}": np.where(rng.random(300) < 0.9, group, 1 - group) for j in range(6)})
+    table = table.astype(str).assign(a=1.0, b=second)
+    table.loc[0, "b"] = 2.0
+    model = CRAFT(random_state=0).fit(table)
+    assert model.n_clusters_ == 2
+    assert model._structure().scattered is None
+
+
 def test_sentences_about_one_cluster():
     one = Structure(1, saving=0.0, null_savings=[0.0], clear=1.0)
     assert one.sentence == "No clusters found."

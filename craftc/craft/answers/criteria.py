@@ -176,14 +176,14 @@ def scattered_clusters(fitted: FittedClusters) -> tuple[int, float] | None:
     and the share of the rows that they hold.
     """
     moments = fitted.original_moments
-    if moments.n_clusters == 1 or moments.grid.p < 2:
+    whole = moments.total()
+    variance = whole.means()[1][0] / np.maximum(whole.present[0], 1.0)
+    varies = variance > 0.0
+    if moments.n_clusters == 1 or np.count_nonzero(varies) < 2:
         return None
-    present, whole = moments.present, moments.total()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        own = moments.means()[1] / np.maximum(present - 1.0, 1.0)
-        apart = own / (whole.means()[1] / whole.present)
+    own = moments.means()[1] / np.maximum(moments.present - 1.0, 1.0)
     shares = fitted.sizes / fitted.weight
-    found = (shares <= _SMALL) & (np.nanmedian(apart, axis=1) > _FAR_APART)
+    found = (shares <= _SMALL) & (np.median(own[:, varies] / variance[varies], axis=1) > _FAR_APART)
     return (int(found.sum()), float(shares[found].sum())) if found.any() else None
 
 
