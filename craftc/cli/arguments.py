@@ -4,11 +4,48 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 _LONGEST_MESSAGE = 2000
+
+#: Parameters that an option of the same name has, but for the dashes.
+_SAME_NAME = "price_factor outlier_price feature_sharing min_cluster_size max_cluster_size groups"
+
+
+def _na_option(found: re.Match[str]) -> str:
+    return f"--na {found[1].replace(',', '')} makes"
+
+
+#: What messages of the library say, and what the command line says in its place, in this order.
+_IN_OPTIONS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
+    (r"\bn_clusters=\((\d+), (\d+)\)", r"--clusters \1-\2"),
+    (r"; pass \((\d+), (\d+)\)", r"; pass \1-\2"),
+    (r"\bn_clusters(?:=| (?=must ))", "--clusters "),
+    *((rf"\b{name}(?:=| (?=must ))", f"--{name.replace('_', '-')} ") for name in _SAME_NAME.split()),
+    (r"(?<!['\w])column_weights(?!['\w])", "--column-weight"),
+    (r"(?<!['\w])sample_weight(?!['\w])", "--weight"),
+    (r"multiply them by [\d.e-]+\.$", "add --scale-weight."),
+    (r"na_values=\[(.*)\] makes", _na_option),
+    (r"kinds=\{('[^']*'): 'number'\}", r"--numeric \1"),
+    (r"kinds=\{('[^']*'): 'category'\}", r"--categorical \1"),
+    (r"kinds=\{('[^']*'): 'ignore'\}", r"--ignore \1"),
+    (r"blanks='missing'", "--blanks missing"),
+    (r"keep='clusters'", "--keep-clusters"),
+    (r"\b(delimiter|encoding|sheet|decimal|skip)=", r"--\1 "),
+    (r"^(.+?)( holds several (?:answers|numbers).*; )split=\[\] keeps", r"\1\2--categorical \1 keeps"),
+    (r"(; )on_unusable='keep' (keeps them\.)$", r"\1--categorical NAMES \2"),
+    (
+        r"on_unusable='keep' keeps such columns",
+        "name columns in --numeric or --categorical to include them",
+    ),
+    (r"\ball_lines=True", "--all-lines"),
+    (r"\bheader=True", "--header yes"),
+    (r"rename_clusters: ", "--labels: "),
+    (r"\bdialect must", "--sql: the dialect must"),
+    (r"\bcut\(k\)", "--clusters K"),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,39 +206,7 @@ def clean(text: str) -> str:
 
 
 def in_options(message: str) -> str:
-    """A message of the library with parameters replaced by options."""
-    text = re.sub(r"\bprice_factor(=| must )", r"--price-factor\1", message)
-    text = re.sub(r"\boutlier_price(=| must )", r"--outlier-price\1", text)
-    text = text.replace("--outlier-price=", "--outlier-price ")
-    text = re.sub(r"\bfeature_sharing( must )", r"--feature-sharing\1", text)
-    text = re.sub(r"multiply them by [\d.e-]+\.$", "add --scale-weight.", text)
-    text = text.replace("column_weights", "--column-weight").replace("sample_weight", "--weight")
-    text = re.sub(r"\bn_clusters(=| must )", r"--clusters\1", text)
-    text = re.sub(r"\b(min|max)_cluster_size(=| must )", r"--\1-cluster-size\2", text)
-    text = re.sub(r"\bgroups(=| must )", r"--groups\1", text).replace("--groups=", "--groups ")
-    text = re.sub(r"--clusters=\((\d+), (\d+)\)", r"--clusters \1-\2", text)
-    text = re.sub(r"; pass \((\d+), (\d+)\)", r"; pass \1-\2", text)
-    text = text.replace("-cluster-size=", "-cluster-size ")
-    text = text.replace("--price-factor=", "--price-factor ").replace("--clusters=", "--clusters ")
-    text = re.sub(r"na_values=\[(.*)\] makes", lambda found: f"--na {found[1].replace(',', '')} makes", text)
-    text = re.sub(r"kinds=\{('[^']*'): 'number'\}", r"--numeric \1", text)
-    text = re.sub(r"kinds=\{('[^']*'): 'category'\}", r"--categorical \1", text)
-    text = re.sub(r"kinds=\{('[^']*'): 'ignore'\}", r"--ignore \1", text)
-    text = text.replace("blanks='missing'", "--blanks missing")
-    text = text.replace("keep='clusters'", "--keep-clusters")
-    text = re.sub(r"\b(delimiter|encoding|sheet|decimal|skip)=", r"--\1 ", text)
-    text = re.sub(
-        r"^(.+?)( holds several (?:answers|numbers).*; )split=\[\] keeps", r"\1\2--categorical \1 keeps", text
-    )
-    text = re.sub(r"(; )on_unusable='keep' (keeps them\.)$", r"\1--categorical NAMES \2", text)
-    text = (
-        text.replace("all_lines=True", "--all-lines")
-        .replace("header=True", "--header yes")
-        .replace("rename_clusters: ", "--labels: ")
-        .replace(" left after skip=", " left after --skip ")
-    )
-    text = re.sub(r"\b(dialect must)", "--sql: the \\1", text)
-    text = text.replace(
-        "on_unusable='keep' keeps such columns", "name columns in --numeric or --categorical to include them"
-    )
-    return text.replace("cut(k)", "--clusters K").removeprefix("CRAFT found ")
+    """A message of the library with parameters replaced by options; names in quotes stay."""
+    for pattern, option in _IN_OPTIONS:
+        message = re.sub(pattern, option, message)
+    return message.removeprefix("CRAFT found ")

@@ -2,7 +2,7 @@
 
 The role of a column is decided in three steps, each with its own rule: in `craftc.reading.read_table`, by the
 cells of a file or frame; in `craftc.table.frames`, by the dtype of a frame's column; and in
-`craftc.table.numeric_encoding`, which converts numeric columns within the model.
+`craftc.table.levels`, which makes levels of numbers within the model.
 """
 
 from __future__ import annotations

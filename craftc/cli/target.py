@@ -12,13 +12,11 @@ from craftc import metrics
 from craftc._common.messages import need_pandas
 from craftc._common.typing import Floats
 from craftc.describe.columns import NumericColumn, typical_text
-from craftc.describe.statistics import amounts
+from craftc.describe.statistics import MOST_NUMBERED_CLASSES, amounts
 from craftc.describe.words import clean, lift, percent, with_share
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_MOST_NUMBERED_CLASSES = 20  # distinct numbers up to which a numeric target holds classes
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,7 @@ def compare(name: str, target: pd.Series, positions: NDArray[np.int32], n_cluste
     if (
         types.is_numeric_dtype(target.dtype)
         and not types.is_bool_dtype(target.dtype)
-        and target.nunique() > _MOST_NUMBERED_CLASSES
+        and target.nunique() > MOST_NUMBERED_CLASSES
     ):
         return _amounts(name, n_missing, target.to_numpy(np.float64), positions, n_clusters)
     codes, names = need_pandas().factorize(target.map(str), sort=True)

@@ -393,8 +393,8 @@ class CraftBase(
             ``frame.attrs["merges"]`` lists (K, objective) along the merge path, which shows how close other
             numbers of clusters are; "price_factor", "dependence_ratio" and "column_links" are fitted
             attributes, as are "soft_sizes", "assignment_entropy", "log_likelihood", "n_parameters", "aic",
-            "bic" and "icl"; "relative_entropy" is 1 - entropy / (N log K), and "clearly_placed" the share of
-            the rows with a probability of at least .9. "structure" is a sentence: whether clusters are clear.
+            "bic" and "icl"; "relative_entropy" is 1 - entropy / (N log K); "clearly_placed", the share of the
+            rows with a probability of at least .9; "structure", a sentence; "notes", a list of warnings.
         """
         fitted = self._fitted_state()
         attrs = {

@@ -27,9 +27,9 @@ Where that is shorter, a covariance has common factors (`craftc.craft.common_fac
 1) / 2 for one, or none: then its columns are independent, Sigma is diagonal, and tied clusters differ in
 their means only.
 
-Outside blocks, a normal density of the levels replaces a tilt where it is shorter, of a cluster and of the
-clusters that share one (`craftc.craft.normals`). The block of one cluster needs correlations that save more
-than they cost.
+Outside blocks, a normal density of the levels (`craftc.craft.normals`) replaces a tilt where it is shorter:
+that of one cluster, and the one that clusters share. The block of one cluster needs correlations that save
+more than they cost.
 
 A row with missing cells costs the marginal of its observed columns. In the sums a missing cell counts as it
 is expected from the others (`craftc.craft.products`).

@@ -37,8 +37,8 @@ class CommonFactors(NamedTuple):
     r: NDArray[np.intp]  # (g,) numbers of factors; 0: none shortens the description
 
     def columns(self, weight: Floats, rise: Floats, h: float) -> Mask:
-        """(g, m) columns that factors of all make shorter, although normal densities lengthen the description
-        by `rise` (g, m); none if they are few.
+        """(g, m) columns that the factors of all columns describe more shortly than independence does, after
+        the `rise` (g, m) of normal densities; none if they are few.
         """
         saved = -0.5 * (weight + 1.0)[:, None] * np.log(self.uniqueness) - (self.r * h)[:, None]
         chosen = (saved > rise) & (self.r > 0)[:, None]

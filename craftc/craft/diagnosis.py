@@ -248,7 +248,7 @@ def _candidates(codes: NDArray[np.intp], i: int) -> list[int]:
     """The later columns that may determine column i and be determined by it, by a few pairs of rows.
 
     Where two columns share 98 % of their information, nearly all rows that are equal in one are equal in
-    the other, and nearly all that differ differ.
+    the other, and nearly all that differ in one differ in the other.
     """
     own, later = codes[:, i], codes[:, i + 1 :]
     order = np.argsort(own, kind="stable")

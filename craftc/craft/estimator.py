@@ -112,8 +112,8 @@ class CRAFT(WithFixed):
         "auto": the form with the shortest description of these: diagonal; covariances of their own of some of
         the columns of some of the clusters, and normal densities of others where these are shorter than
         tilts; one shared covariance of some of the columns, which may have common factors. A covariance of
-        its own has at most 64 columns, a shared one 512; of more, only complete ones count, and if these are
-        too many, too, the form is diagonal.
+        its own has at most 64 columns, a shared one 512. Of more columns, those without missing cells are
+        used; if these are still too many, the form is diagonal.
     price_factor : "auto" or float, default="auto"
         Multiplies the price (1/2) log N of a cluster and of each of its parameters; larger values give fewer
         clusters. "auto": max(1, N / 1000), so that the number of clusters does not grow with the rows, but 1
@@ -137,7 +137,7 @@ class CRAFT(WithFixed):
         Nats that a row must save in a cluster, over the table's own distributions, to belong to it: rows that
         save less get the label -1, in `labels_` and from `predict`. The clusters themselves contain all rows.
         0: rows that cost more in every cluster than without clusters. None: every row belongs to a cluster.
-        No role where the whole table is one cluster.
+        Without effect where the whole table is one cluster.
     init : {"auto", "single", "random", "farthest"}, array (n,) of int, list of such arrays, fitted model or \
             mapping, default="auto"
         Start partitions. "auto": one cluster, then random partitions and k-means++ seeds in turn. Arrays: one

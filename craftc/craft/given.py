@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from numbers import Real
-from typing import TypeGuard, cast
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -162,7 +162,7 @@ def _holds(name: str, table: MixedTable, j: int, condition: object) -> Bits:
         raise TypeError(f"{where}: the condition must be {_FORMS}, got {shown(condition)}.")
     if j in schema.numeric_index:
         cells = table.numeric[:, int(np.flatnonzero(schema.numeric_index == j)[0])].astype(np.float64)
-        number, ordered = (_day if j in schema.dates else _number), True
+        number, ordered = (_day if j in schema.dates else partial(_number, schema.dtype)), True
     else:
         at = int(np.flatnonzero(schema.categorical_index == j)[0])
         levels, cells = schema.levels[at], table.codes[:, at].astype(np.float64)
@@ -189,12 +189,14 @@ def _comparison(part: object) -> tuple[str, object] | None:
     return None
 
 
-def _number(where: str, value: object) -> float:
+def _number(dtype: np.dtype[Any], where: str, value: object) -> float:
+    """A number as the column of this dtype holds it."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(
             f"{where}: the column has numbers, so the condition must be {_FORMS}, got {shown(value)}."
         )
-    return float(value)
+    with np.errstate(over="ignore"):  # a bound beyond the largest number of the dtype
+        return float(dtype.type(value))
 
 
 def _day(where: str, value: object) -> float:

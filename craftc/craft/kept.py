@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self, TypeAlias, cast
 
@@ -93,11 +93,20 @@ def _check_same(model: WithRefits, estimator: object) -> None:
     """Raise unless the columns are given by the same parameters."""
     for name in _SAME:
         own, other = getattr(estimator, name), getattr(model, name)
-        if own is not other and repr(own) != repr(other):
+        if _plain(own) != _plain(other):
             raise ValueError(
                 f"{name} must be that of the model of fixed, {shown(other)}, whose clusters are described by "
                 f"it, got {shown(own)}; pass the same."
             )
+
+
+def _plain(given: object) -> object:
+    """A parameter with its sequences and arrays as lists, which compare by their content."""
+    if isinstance(given, Mapping):
+        return {key: _plain(value) for key, value in given.items()}
+    if isinstance(given, np.ndarray):
+        return given.tolist()
+    return [*map(_plain, given)] if isinstance(given, list | tuple) else given
 
 
 def _chosen(which: object, names: list[str]) -> Ints:

@@ -88,7 +88,7 @@ class ModelSpec:
     numeric_threshold: float = 0.5  # eps_v
     absolute: bool = False  # whether eps_v is in squared units of the columns, not a share of their variances
     pooled: bool = False  # whether clusters that do not select a feature share a distribution of their own
-    covariance: str = "diagonal"  # | "auto" | "full": every cluster, all columns | "tied": the same, shared
+    covariance: str = "diagonal"  # | "auto" | "full" | "tied", as the parameter of CRAFT
     tied: bool = False  # whether all clusters share one covariance
     feature_sharing: float = 0.0  # s, between local (0) and global selection (1)
 

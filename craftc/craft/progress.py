@@ -74,11 +74,14 @@ class ProgressMeter:
         self._report()
 
     def plan(self, **stages: float) -> None:
-        """The stages of a fit in their order, with the work expected of each, in any unit."""
-        whole, done = sum(stages.values()), 0.0
+        """The stages of a fit in their order, with the work expected of each, in any unit.
+
+        A later plan, of another search of the same fit, divides the share that is left.
+        """
+        done, of_work = self._share, (1.0 - self._share) / sum(stages.values())
         for stage, work in stages.items():
-            self._before[stage] = done / whole, work / whole
-            done += work
+            self._before[stage] = done, work * of_work
+            done += work * of_work
 
     def begin(self, stage: str, n_parts: int = 1, *, half: int = _PASSES, n_clusters: int = 0) -> None:
         """Begin a planned stage, with an underscore for a blank; the work of the stages before it is done.

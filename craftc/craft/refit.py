@@ -288,8 +288,8 @@ class WithRefits(WithMergePath):
 
         Returns
         -------
-        The estimator itself. `labels_` has the new rows behind the others; `margins_` and typical rows, which
-        need all rows, are absent.
+        The estimator itself. `labels_` has the new rows behind the others and marks no outliers, which
+        `predict` does; `margins_` and typical rows, which need all rows, are absent.
 
         Raises
         ------
@@ -413,8 +413,8 @@ class WithRefits(WithMergePath):
         table, whose clusters are separate groups.
         """
         fitted = self._fitted
-        told_apart = fitted.spec.price_factor == 1.0 and fitted.weight > ROWS_AT_FULL_PRICE
-        kept = told_apart and self.price_factor == "auto"
+        groups = fitted.spec.price_factor == 1.0 and fitted.weight > ROWS_AT_FULL_PRICE
+        kept = groups and self.price_factor == "auto"
         return 1.0 if kept else price_factor_of(self.price_factor, weight)
 
     def _note_kept(self, former: FittedClusters, notes: list[str], library: str | None) -> None:

@@ -164,7 +164,7 @@ class Facts:
         column, name = self.view.statistics[ranked[0]], self.view.shortest[ranked[0]]
         if isinstance(column, NumericColumn):
             unit = column.ranges[-1] / 1.349  # the deviation of a normal column
-            if 0 < column.ranges[k] < _NARROW * unit * 1.349:
+            if 0 < column.ranges[k] < _NARROW * column.ranges[-1]:
                 digits = -int(np.floor(np.log10(0.1 * unit)))
                 return f"{name} near {column.text(round(column.centres[k], digits))}"
             if (way := way_of(column, k)) != "other":

@@ -23,6 +23,7 @@ from craftc.table.mixed_table import Schema
 from craftc.table.moments import Moments
 
 BINS = 24  # of a histogram, at most
+MOST_NUMBERED_CLASSES = 20  # distinct numbers up to which a numeric target holds classes
 _QUARTILES = ndtri(np.array([0.25, 0.5, 0.75]))
 _EXACT = 1e-12  # rounding of a sum of shares
 _MOST_CELLS = 0.5  # share of the cells of a spike

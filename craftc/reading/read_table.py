@@ -98,15 +98,14 @@ def read_table(
         Whether lines that are no rows are kept: empty ones, totals, also of groups of rows, headings of
         groups, footnotes, repeated column names, and other tables below or next to the rows.
     on_unusable : {"drop", "keep", "error"}
-        Columns that cannot define clusters: ids, row counters, columns with no value or with one value in
-        every row, and columns that follow from others: a total, a difference, the last of the shares of a
-        whole, a body mass index, the best of several tries.
+        Leave out, keep, or refuse columns that cannot define clusters: ids, row counters, columns with no
+        value or with one value in every row, and columns that follow from others: a total, a difference, the
+        last of the shares of a whole, a body mass index, the best of several tries.
     dates : {"auto", "parts", "drop"}
         "auto": a date becomes its number of days since 1970-01-01, which descriptions show as a date.
         "parts": also columns "NAME hour", "NAME weekday" (0: Monday) and "NAME season" (months since 1
         January), each if the dates span at least 12 days, weeks or years. "drop": a date is an unusable
         column.
-
     labels : mapping or path, optional
         Names of your own of columns, ``{"inc_hh_eq": "income"}`` or a file of two columns, which summaries,
         reports and plots of a model show; the columns of the result keep theirs. The column of several
@@ -114,7 +113,8 @@ def read_table(
     like : fitted CRAFT, KPrototypes or other estimator with ``schema_``, optional
         A model that was fitted on a table of `read_table`: its columns alone are read, each as then, whatever
         the new cells look like: formats of dates, decimal marks, units, answers, blank cells, and what was
-        said about the form of the file. `on_unusable`, `dates`, `blanks` and `split` have no effect.
+        said about the form of the file. `on_unusable`, `dates`, `blanks`, `split`, `decimal` and `labels`
+        keep their defaults.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def read_table(
     ValueError
         The file is not a table, files have different columns, no usable column is left, or
         ``on_unusable="error"`` and a column is unusable; `labels` name a column that does not exist, give
-        an empty name, or one name twice.
+        an empty name, or one name twice; or a parameter is given that has no effect with `like`.
     ImportError
         pandas is missing, openpyxl for Excel files: ``pip install 'craftc[app]'``; or pyreadstat for those of
         SPSS, Stata and SAS: ``pip install 'craftc[stats]'``.
@@ -156,6 +156,19 @@ def read_table(
     check_choice("dates", dates, ("auto", "parts", "drop"))
     form = FileForm(header, skip, delimiter, encoding, sheet, all_lines)
     if like is not None:
+        given = {
+            "decimal": decimal != "infer",
+            "blanks": blanks != "auto",
+            "split": split != "auto",
+            "dates": dates != "auto",
+            "on_unusable": on_unusable != "drop",
+            "labels": labels is not None,
+        }
+        if any(given.values()):
+            name = max(given, key=lambda name: given[name])
+            raise ValueError(
+                f"{name} has no effect with like, which reads cells as in the fit; leave it out."
+            )
         raw = open_like(path_or_frame, form, like.schema_)
         table, notes = match_columns(raw, like.schema_, _shown(path_or_frame), na_values)
         table.attrs["notes"], table.attrs["unusable"] = notes, {}

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from craftc._common.typing import Array, EncodedTable, Floats, FrameInput, Integers, Labels
 from craftc.describe.columns import NumericColumn, typical_text
-from craftc.describe.statistics import amounts, by_cluster
+from craftc.describe.statistics import MOST_NUMBERED_CLASSES, amounts, by_cluster
 from craftc.describe.words import (
     CELL,
     clean,
@@ -24,7 +24,7 @@ from craftc.describe.words import (
 from craftc.table.apart import columns_apart
 from craftc.table.frames import open_source
 
-_MOST_CLASSES = 8  # of a bar; numbers with more distinct values are shown as mean and deviation
+_MOST_CLASSES = 8  # of a bar
 _COMMONEST = 3  # classes in a bar of more
 
 
@@ -70,7 +70,7 @@ def take_target(
 
 
 def read_target(name: str, values: FrameInput, labels: Labels, n_clusters: int) -> Target:
-    """The target by cluster: classes, or a number with more than eight distinct values."""
+    """The target by cluster: classes, or a number with more than 20 distinct values."""
     source = open_source(values)
     if source.n_rows != len(labels) or len(source.names) != 1:
         raise ValueError(
@@ -79,7 +79,7 @@ def read_target(name: str, values: FrameInput, labels: Labels, n_clusters: int) 
         )
     if source.kinds[0] == "number":
         x = source.numbers(np.array([0]), np.dtype(np.float64))[:, 0]
-        if len(np.unique(x[~np.isnan(x)])) > _MOST_CLASSES:
+        if len(np.unique(x[~np.isnan(x)])) > MOST_NUMBERED_CLASSES:
             return _numbers(name, x, labels, n_clusters)
     column = source.column(0)
     levels = column.learn("ignore")

@@ -70,7 +70,7 @@ def write(
         says how to get it.
     null_test : NullTest, "auto" or None, default="auto"
         The result of ``model.null_test(table)``. "auto": one table with permuted columns, of at most
-        16 384 rows, is fitted; not after a fit with weights, nor for a PaperCRAFT. None: left out.
+        16 384 rows, is fitted; not after a fit with weights or `fixed`, nor for a PaperCRAFT. None: left out.
     agreement : sequence of float, default=()
         Adjusted Rand indices of the model with fits from other seeds, apart from those of `stability`.
     title : str, optional
@@ -81,9 +81,9 @@ def write(
     ImportError
         Jinja2 is not installed.
     NotFittedError, ValueError, TypeError
-        The model is no CRAFT, is not fitted or defines no probabilities; the table is not that of `fit`; the
-        target has no values, or not one for each row, or is a column of the model; the stability or the null
-        test is of other clusters.
+        The model is no CRAFT, is not fitted or defines no probabilities; the table is not that of `fit`, or
+        after a fit with weights has another number of rows; the target has no values, or not one for each
+        row, or is a column of the model; the stability or the null test is of other clusters.
 
     Examples
     --------

@@ -217,6 +217,7 @@ class Schema:
             position = {name: j for j, name in enumerate(source.names)}
             return np.array([position[name] for name in self.columns], dtype=np.intp)
         if self.ignored and len(source.names) == self.n_columns + len(self.ignored):
+            # x2 before x10
             every = sorted([*self.columns, *self.ignored], key=lambda name: (len(name), name))
             return np.array([every.index(name) for name in self.columns], dtype=np.intp)
         if len(source.names) != self.n_columns:

@@ -167,7 +167,7 @@ def add_groups(groups: Integers, other: Integers, grid: _kernel.Grid, sign: int 
 class ExactSums:
     """Integer sums of clusters, and the grid on which the numeric cells are integers."""
 
-    groups: Integers  # (K, width); src/_moments.h defines the layout
+    groups: Integers  # (K, width); src/table/_moments.h defines the layout
     centre: Floats  # (p,) of the numeric columns
     scale: Floats  # (p,) steps of the grid to a unit of the column
     n_levels: NDArray[np.intp]  # (q,) of the categorical columns

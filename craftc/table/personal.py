@@ -79,7 +79,7 @@ def _is_person(text: str) -> bool:
     "Meyer, Anna".
     """
     words = text.split()
-    first = words[words[0].endswith(",")] if 2 <= len(words) <= 4 else ""
+    first = words[1 if words[0].endswith(",") else 0] if 2 <= len(words) <= 4 else ""
     return first[:1].isupper() and first.strip(",.").casefold() in _FIRST_NAMES
 
 

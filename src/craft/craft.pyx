@@ -66,6 +66,7 @@ cdef class CostTables:
     def __cinit__(self, Py_ssize_t n_clusters, Grid grid not None, centre, scale, base, constant, square,
                   linear, offset, level, numeric, categorical):
         repeat = TILE if max(grid.p, grid.q) <= CRAFT_FEW else 1
+        check(grid.n_levels * len(constant) < 2 ** 31, "level")  # offsets have 32 bits
         self.centre, self.scale = repeated(centre, repeat), repeated(scale, repeat)
         self.level_offset = repeated((grid.level_start * len(constant)).astype(np.int32), repeat)
         cdef const double[::1] centre_ = self.centre, scale_ = self.scale, base_ = base, constant_ = constant

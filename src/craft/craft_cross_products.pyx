@@ -123,7 +123,7 @@ def cross_products(
     const int32_t[::1] labels not None,     # IN    (n,) cluster of each row, -1 = none
     Grid grid not None,
     const Py_ssize_t[::1] columns not None,  # IN   (P,) numeric columns
-    Conditionals conditionals,              # IN    of the K clusters; None: no row of weight > 0 has a
+    Conditionals conditionals,              # IN    of the K clusters; None: no row with a cluster has a
                                             # missing cell in these columns
     int64_t[:, :, ::1] partial not None,    # WORK  (n_threads, K, cross_width) zeros, and zeros afterwards
     int64_t[:, ::1] cross not None,         # INOUT (K, cross_width)
@@ -147,10 +147,15 @@ def cross_products(
     for i in range(P):
         check(0 <= columns[i] < grid.p, "columns")
     check_indices(labels, -1, cross.shape[0], "labels")
+    cdef Py_ssize_t unexpected = 0
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        _cross_block(&table, labels, grid, columns, conditionals, b * block, min((b + 1) * block, n),
-                     &cells[omp_get_thread_num(), 0], &room[omp_get_thread_num(), 0],
-                     partial[omp_get_thread_num()])
+        unexpected += _cross_block(
+            &table, labels, grid, columns, conditionals, b * block, min((b + 1) * block, n),
+            &cells[omp_get_thread_num(), 0], &room[omp_get_thread_num(), 0], partial[omp_get_thread_num()],
+        )
+    if unexpected:
+        np.asarray(partial)[:] = 0
+        raise ValueError("Rows have missing cells, which only conditionals expect.")
     with nogil:
         for t in range(n_threads):
             for k in range(cross.shape[0]):
@@ -160,12 +165,13 @@ def cross_products(
                 memset(&partial[t, k, 0], 0, cross.shape[1] * sizeof(int64_t))
 
 
-cdef void _cross_block(
+cdef Py_ssize_t _cross_block(
     const table_rows *table, const int32_t[::1] labels, Grid grid, const Py_ssize_t[::1] columns,
     Conditionals conditionals, Py_ssize_t start, Py_ssize_t stop, int64_t *cells, double *room,
     int64_t[:, ::1] cross,
 ) noexcept nogil:
-    cdef Py_ssize_t i, a, b, P = columns.shape[0]
+    """Add the products of some rows; returns the rows whose missing cells nothing expects."""
+    cdef Py_ssize_t i, a, b, P = columns.shape[0], unexpected = 0
     cdef int64_t w
     cdef int64_t *to
     cdef double x
@@ -182,12 +188,16 @@ cdef void _cross_block(
                 missing = True
             else:
                 cells[a] = llrint((x - grid.centre_[columns[a]]) * grid.scale_[columns[a]])
+        if missing and conditionals is None:
+            unexpected += 1
+            continue
         if missing:
             _expect(table, i, w, grid, columns, conditionals, labels[i], cells, room, to)
         for a in range(P):
             for b in range(a + 1):
                 _add(to, int128_product(cells[a], cells[b]), w)
                 to += 2
+    return unexpected
 
 
 cdef inline void _add(int64_t *to, craftc_int128 value, int64_t w) noexcept nogil:

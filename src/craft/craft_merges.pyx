@@ -321,7 +321,7 @@ cdef void _take(
     Pricing P, MergeSpace space, int at, int mask_at, Py_ssize_t K, int64_t[:, ::1] groups,
     uint8_t[:, ::1] mask, double[::1] cost, int64_t[::1] shared,
 ) noexcept nogil:
-    """Make a candidate of the space, the last whose masks were shared, the partition."""
+    """Copy a candidate over the partition. Its costs and shared sums are those of the last one priced."""
     memcpy(&groups[0, 0], &space.groups_[at, 0, 0], K * P.grid.width * sizeof(int64_t))
     memcpy(&mask[0, 0], &space.mask_[mask_at, 0, 0], K * P.D)
     memcpy(&cost[0], &space.cost_[0], K * sizeof(double))

@@ -31,9 +31,9 @@ EFFORTS = {"keep": KEEP, "continue": CONTINUE, "anew": ANEW, "thorough": THOROUG
 def price_partition(
     const int64_t[:, ::1] groups not None,  # IN    (K, width), none empty
     Pricing pricing not None,               # OUT   its shared distributions; becomes relative to them
-    int effort,                             # CONTINUE, ANEW or THOROUGH
+    int effort,                             # one of EFFORTS
     double[:, ::1] work not None,           # WORK  (K, parts_size); shift, precision, spread stay there
-    uint8_t[:, ::1] mask not None,          # INOUT (K, D); read where the choice is continued
+    uint8_t[:, ::1] mask not None,          # INOUT (K, D); read by KEEP and CONTINUE
     double[::1] cost not None,              # OUT   (K,) of the clusters against the shared distributions
 ) -> float:
     """Masks of all clusters, the distributions that they share, and J - J_0 in nats."""

@@ -712,8 +712,6 @@ def choose_features(
     check(cost.shape[0] == gain.shape[0], "cost")
     check(work.shape[0] >= parts_length(pricing), "work")
     check_selection(pricing, selection)
-    check(selection != THRESHOLD or groups.shape[0] < gain.shape[0] or groups.shape[1] == pricing.grid.width,
-          "groups")
     cdef Py_ssize_t i
     cdef parts_t parts = parts_in(pricing, &work[0])
     if selection == THRESHOLD and groups.shape[0] < gain.shape[0]:

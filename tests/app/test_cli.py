@@ -235,6 +235,15 @@ def test_warnings_in_the_words_of_the_command():
     assert in_options("CRAFT found 17 clusters. Try price_factor=2 to 4, or cut(k) for fewer.") == (
         "17 clusters. Try --price-factor 2 to 4, or --clusters K for fewer."
     )
+    assert in_options("sample_weight must be numbers, but 'sample_weight' is a text") == (
+        "--weight must be numbers, but 'sample_weight' is a text"
+    )
+    assert in_options("pass kinds={'a': 'ignore'}; na_values=[-9, 99] makes them missing.") == (
+        "pass --ignore 'a'; --na -9 99 makes them missing."
+    )
+    assert in_options("n_clusters=(2, 5) must fit min_cluster_size=3") == (
+        "--clusters 2-5 must fit --min-cluster-size 3"
+    )
 
 
 def test_numbers_in_parts_show_their_own_units(run, tmp_path):

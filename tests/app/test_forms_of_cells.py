@@ -259,6 +259,9 @@ def test_an_answer_that_is_never_given_with_others_has_no_column():
     )
     assert new["lang: SQL"].tolist() == ["no", "yes"]
     assert "unknown answers are left out: 'Cobol'" in new.attrs["notes"][0]
+    for name, value in (("split", []), ("decimal", ","), ("labels", {"age": "years"})):
+        with pytest.raises(ValueError, match=f"{name} has no effect with like"):
+            craftc.read_table(pd.DataFrame({"lang": ["SQL"], "age": [30]}), like=model, **{name: value})
 
 
 def test_free_texts_behind_one_answer_are_this_answer():

@@ -176,6 +176,20 @@ def test_levels_and_numbers_that_the_model_has_not_seen():
     assert model.centers_[2, 0] > 900
 
 
+def test_the_same_parameters_in_other_forms():
+    frame = table(0, [400, 600])[0]
+    first = craft(column_weights={"a": 2, "noise": 1}, categorical=["c"]).fit(frame)
+    again = craft(column_weights={"a": 2.0, "noise": 1.0}, categorical=("c",)).fit(frame, fixed=first)
+    assert again.n_clusters_ == first.n_clusters_
+
+
+def test_drift_from_a_cluster_without_rows():
+    frame = table(0, [400, 600])[0]
+    few = craft().fit(frame[earlier().labels_ == 0], fixed=earlier())
+    assert few.cluster_sizes_.min() == 0
+    assert 1.0 < craftc.compare(few, frame).cluster_drift < np.inf
+
+
 @pytest.mark.parametrize(
     ("parameters", "fixed", "message"),
     [

@@ -58,6 +58,13 @@ def test_rows_of_a_description(condition, rows):
     assert np.flatnonzero(np.array(labels_of(FRAME, a=condition)) == 0).tolist() == rows
 
 
+def test_numbers_of_float32_columns():
+    frame = pd.DataFrame({"x": np.array([0.1, 0.2, 0.3], np.float32)})
+    for condition, rows in ((0.1, [0]), (("==", 0.2), [1]), (("<=", 0.2), [0, 1]), (("<", 1e300), [0, 1, 2])):
+        found = described_labels({"a": {"x": condition}}, MixedTable.from_data(frame))
+        assert np.flatnonzero(found == 0).tolist() == rows
+
+
 def test_a_row_belongs_to_the_first_description():
     assert labels_of(FRAME, old={"age": (">", 30)}, any={"age": (">", 0)}) == [1, 0, -1, 0]
 

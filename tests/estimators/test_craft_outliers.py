@@ -125,6 +125,8 @@ def test_outliers_are_marked(tmp_path):
     for each in (again, copy.deepcopy(model)):
         np.testing.assert_array_equal(each.profile(heart).sizes, plain.profile(heart).sizes)
         assert (each.at(2, heart).labels_ == model.labels_).all()
+        craftc.save_model(each.at(2, heart), tmp_path / "at.craftc")
+        assert (craftc.load_model(tmp_path / "at.craftc").at(2, heart).labels_ == model.labels_).all()
         assert each.refit(heart, keep="clusters").labels_.min() == -1
         assert each.partial_fit(heart[:5]).labels_.min() == 0
         assert (

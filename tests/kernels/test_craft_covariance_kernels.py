@@ -112,6 +112,31 @@ def test_missing_cells_count_as_they_are_expected(weighted, n_threads):
     np.testing.assert_allclose(found[:, pairs + P :] / 2.0**32, divergence, rtol=1e-7)
 
 
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_missing_cells_need_conditionals(n_threads):
+    X = np.random.default_rng(0).normal(size=(5000, 3))
+    X[4000, 1] = np.nan
+    table = MixedTable.from_data(X)
+    weight, columns = np.ones(len(X), np.int64), np.arange(3)
+    grid = integer_grid(table, weight)
+    sums = [np.zeros((n_threads, 2, cross_kernel.cross_width(3)), np.int64)]
+    sums.append(np.zeros(sums[0].shape[1:], np.int64))
+    room = np.zeros((n_threads, 3), np.int64), np.zeros((n_threads, cross_kernel.room_size(3)))
+
+    def add(labels):
+        cross_kernel.cross_products(
+            table.numeric, weight, labels, grid, columns, None, *sums, *room, n_threads
+        )
+
+    labels = np.arange(len(X), dtype=np.int32) % 2
+    with pytest.raises(ValueError, match="conditionals"):
+        add(labels)
+    assert not any(each.any() for each in sums)
+    labels[4000] = -1
+    add(labels)
+    assert sums[1].any(axis=1).all()
+
+
 def test_conditionals_need_positive_definite_matrices():
     with pytest.raises(ValueError, match="cluster 0 is not positive definite"):
         cross_kernel.Conditionals(np.zeros(2), np.ones(2), np.zeros((1, 2)), np.ones((1, 2, 2)))

@@ -18,7 +18,6 @@ from craftc._common.validation import check_weight
 from craftc._kernels.craft_shared import log_ratios
 from craftc.craft.base import CraftBase, is_a_density
 from craftc.craft.clusters import Clusters, distributions_of
-from craftc.craft.rows.scores import labels_of
 from craftc.describe.words import clean, percent, plural
 from craftc.reading.read_table import as_in_fit
 from craftc.table import MixedTable
@@ -140,8 +139,9 @@ def compare(
     is_a_density(model)
     read, notes = as_in_fit(model, table)
     rows = model._read_new(cast(FrameInput, read))
-    labels = labels_of(model._fitted.clusters, rows)
-    sizes = np.asarray(model.cluster_sizes_, np.float64)
+    labels = model._fitted.clusters.cheapest(rows, model._threads_of(len(rows)))
+    # a cluster without rows counts as one, as in the costs of rows
+    sizes = np.where(model.cluster_sizes_ > 0, model.cluster_sizes_, 1.0)
     weight = check_weight(sample_weight, len(rows))
     counted = slice(None) if weight is None else np.flatnonzero(weight)
     parts = _drift(model._fitted.clusters, rows if weight is None else rows.take(counted), labels[counted])

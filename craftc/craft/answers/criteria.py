@@ -39,7 +39,7 @@ class MixtureCriteria:
 
     @property
     def _asked(self) -> bool:
-        """Whether the number of clusters, their sizes or groups were given, or it is the largest."""
+        """Whether the number of clusters, their sizes or groups were given, or `max_clusters` limits it."""
         parameters = self.n_clusters, self.min_cluster_size, self.max_cluster_size, self._groups
         return self.n_clusters_ >= self.max_clusters or any(each is not None for each in parameters)
 

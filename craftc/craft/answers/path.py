@@ -98,8 +98,7 @@ class WithMergePath(WithOutliers):
         Raises
         ------
         ValueError
-            More clusters than the model has, or not the table or the weights of
-            `fit`.
+            More clusters than the model has, or not the table or the weights of `fit`.
 
         Examples
         --------
@@ -124,6 +123,7 @@ class WithMergePath(WithOutliers):
             assert labels is not None  # those of a collection have no step
             of_rows = RowStatistics.of_rows(model._fitted.clusters, table, labels, weights)
             model._set_rows(of_rows)
+            model.labels_ = labels  # without marks, which the next line makes
             model._mark_outliers()
         return model
 

@@ -43,8 +43,8 @@ class Described(CraftBase):
         Parameters
         ----------
         X : data frame, dict of columns, array (n, D), MixedTable or files
-            The table of `fit`, whose rows have the clusters `labels_`, or other rows, which have those of
-            `predict`. With `also`: a frame or a dict.
+            The table of `fit`, whose rows have their clusters of the fit, or other rows, which have their
+            cheapest clusters; outliers belong to their clusters, too. With `also`: a frame or a dict.
         also : str or list of str, default=()
             Columns of X that took no part in the fit. They are read by their types, and tested: levels by the
             chi-squared test (with Yates' correction of a 2 x 2 table), numbers by that of Kruskal and Wallis,

@@ -43,8 +43,9 @@ class Ruled(Described):
         Parameters
         ----------
         X : data frame, dict of columns, array (n, D), MixedTable or files, optional
-            The table of `fit`, whose rows have the clusters `labels_`, or other rows, which have those of
-            `predict`. None: rules and figures follow from the distributions of the model.
+            The table of `fit`, whose rows have their clusters of the fit, or other rows, which have their
+            cheapest clusters; outliers belong to their clusters, too. None: rules and figures follow from the
+            distributions of the model.
         max_conditions : int, default=3
             Most conditions of a rule, each a range of numbers or of ordered levels, or some levels.
         max_leaves : int, optional

@@ -92,7 +92,9 @@ class PaperCRAFT(Described):
         variance of the table. ``("absolute", v)``, the paper's form: whose variance is below v, in squared
         units of the column as encoded by `numeric`.
     numeric : {"raw", "auto", "rank"}, default="raw"
-        Encoding of numeric columns, as in `CRAFT`; the paper's models read "auto" as "raw".
+        Encoding of numeric columns. "raw": unchanged. "rank": normal scores of the ranks. "auto": a column of
+        at most 10 values becomes categorical, frequent values get columns of their own, and skewed or
+        heavy-tailed rests become ranks; the paper's models read it as "raw".
     categorical, missing, unknown
         As in `CRAFT`.
     max_clusters : int, default=100
@@ -102,9 +104,9 @@ class PaperCRAFT(Described):
         partitions in turn. Arrays: one start each.
     n_init : int, default=8
         Number of starts; the lowest objective is kept (ties: the earlier start). "likelihood" adds a start
-        from one cluster unless `init` gives labels. For "paper" and
-        "paper-relative" with numeric columns, whose printed objective hardly depends on the clusters, the
-        shortest description is kept.
+        from one cluster unless `init` gives labels or is "single". For "paper" and "paper-relative" with
+        numeric columns, whose printed objective hardly depends on the clusters, the shortest description is
+        kept.
     max_iter : int, default=100
         Largest number of passes over the table per start.
     random_state, n_threads, verbose
@@ -123,9 +125,8 @@ class PaperCRAFT(Described):
         Passes of this start, and whether its last pass moved no row.
     cluster_price_, price_factor_ : float
         Lambda in nats, and the price factor.
-    cluster_sizes_, cluster_names_, feature_mask_, feature_gains_, feature_importances_, centers_, variances_,
-    \
-level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_in_
+    cluster_sizes_, cluster_names_, feature_mask_, feature_gains_, feature_importances_, centers_, \
+variances_, level_probabilities_, margins_, cluster_margins_, n_features_in_, feature_names_in_
         As in `CRAFT`. There is no merge path and no link between columns: `merge_path_` and `column_links_`
         are empty, and `dependence_ratio_` is NaN.
 

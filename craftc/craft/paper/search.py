@@ -245,14 +245,8 @@ class FixedPriceDescent:
         mask = ((draw < odds) & (usable > 0)).astype(np.uint8)
         if not mask.any() and usable.any():
             candidates = np.flatnonzero(usable)
-            mask[
-                candidates[
-                    int(
-                        uniform(config.seed, self.start, CraftStream.MASK_REPAIR, self.n_opened)
-                        * len(candidates)
-                    )
-                ]
-            ] = 1
+            at = uniform(config.seed, self.start, CraftStream.MASK_REPAIR, self.n_opened)
+            mask[candidates[int(at * len(candidates))]] = 1
         single: Mask = mask[None]
         return single
 

@@ -22,7 +22,7 @@ from craftc.table import MixedTable
 
 MOST_TYPICAL, MOST_UNUSUAL = 32, 256  # rows of a cluster, and of the table, that a fitted model keeps
 # nats of margin: the row belongs to its cluster with a probability of .9, if only two compete
-CLEAR_MARGIN = math.log(9.0)
+CLEAR_MARGIN = math.log(CLEAR / (1.0 - CLEAR))
 _UNCLEAR = 1 << 31  # added to the missing cells of a row that does not belong clearly to its cluster
 _MOST_WAITING = 1 << 12  # rows that may be extremes and are not compared yet
 _STEPS = rows_kernel.STEPS  # integers to a nat or a probability of 1
@@ -100,14 +100,6 @@ def margins_of(clusters: Clusters, table: MixedTable) -> Floats:
     """(n,) margins in nats."""
     return np.concatenate(
         [scores.margins for _, scores in row_scores(clusters, table, densities=False)] or [np.empty(0)]
-    )
-
-
-def labels_of(clusters: Clusters, table: MixedTable) -> Labels:
-    """(n,) the cheapest cluster of every row."""
-    return np.concatenate(
-        [scores.labels for _, scores in row_scores(clusters, table, densities=False)]
-        or [np.empty(0, np.int32)]
     )
 
 

@@ -68,12 +68,11 @@ def surprisals(clusters: Clusters, table: MixedTable, source: NDArray[np.intp], 
         terms = np.where(probability > 0, probability * cost, 0.0)
     usual = np.add.reduceat(terms, grid.level_start, axis=1) if grid.q else np.empty((len(cost), 0))
     cost -= np.repeat(usual, clusters.background.level_widths, axis=1)
-    out, labels = np.full((len(table), n_columns), np.nan), np.empty(len(table), np.int32)
+    out, labels = np.full((len(table), n_columns), np.nan), clusters.cheapest(table, 1)
     for rows in chunks(len(table)):
-        part = table.take(rows)
-        own = labels[rows] = clusters.cheapest(part, 1)
         for d, start in enumerate(grid.level_start):
-            out[rows, source[grid.p + d]] = cost[own, start + part.codes[:, d].astype(np.intp)]
+            level = start + table.codes[rows, d].astype(np.intp)
+            out[rows, source[grid.p + d]] = cost[labels[rows], level]
     held = clusters.covariances
     for k in np.flatnonzero([] if held is None else held.block.any(axis=1)).tolist():
         assert held is not None

@@ -31,7 +31,7 @@ from craftc.table.moments import Moments
 _MAX_PASSES = 50
 _TOLERANCE = 1e-9  # nats by which a step must lower J
 _STABLE = 0.1  # nats: expected missing cells that lower J by less stay
-_FEW_CLUSTERS = 30  # clusters up to which every merge may be followed by passes before J is compared
+_FEW_CLUSTERS = 30  # clusters below which every merge may be followed by passes before J is compared
 
 
 @dataclass

@@ -3,9 +3,9 @@
 A price factor above 1 keeps the number of clusters from growing with the rows where columns depend on each
 other inside clusters. It also merges many small groups, whose shares of the rows are too small to pay for
 their parameters in a table of 1000 rows. Inside pieces of a gradual pattern columns still depend on each
-other, because no pattern stops where a piece ends; inside groups they do not, although groups overlap. Groups
-inside which columns do depend on each other differ from pieces by all of this: few rows lie between two of
-them, links between columns save little against what they save, and the price gives up much of that.
+other, because no pattern stops where a piece ends; inside groups they do not, although groups overlap. Some
+groups have dependent columns, too. Three signs together tell these from pieces: few rows lie between two
+groups, links between columns save little of what the groups save, and the price gives up much of that.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 A candidate puts the rows with some levels of a column on one side. In a wide table, candidates are first
 screened: half of Pearson's chi-squared of the split against every column, to which the gain of a column tends
 for weak dependence, replaces the exact change of J, whose cost is proportional to the columns. Only the
-candidates of the largest net gains are then scored exactly. That is quadratic in the columns, so that of many
-candidates only those are screened under which all columns together differ most, whatever their prices, which
-follows from the products of the rows.
+candidates of the largest net gains are then scored exactly. Screening costs candidates times columns, so that
+of many candidates only those with the largest chi-squared summed over all columns are screened; products of
+the rows give that sum for all of them.
 """
 
 from __future__ import annotations
