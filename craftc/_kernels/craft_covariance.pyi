@@ -13,6 +13,16 @@ _Integers32 = NDArray[np.int32]
 _Flags = NDArray[np.uint8]
 _Positions = NDArray[np.intp]
 
+def log_norms(
+    mean: _Floats,
+    variance: _Floats,
+    weight: _Floats,
+    score: _Floats,
+    log_level: _Floats,
+    lengths: _Positions,
+    inside: _Floats,
+    out: _Floats,
+) -> None: ...
 def choice_work_size(n_columns: int) -> int: ...
 def choose_blocks(
     deviation: _Floats,

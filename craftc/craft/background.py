@@ -90,7 +90,8 @@ class Background:
             self.priced_parameters[j] = parameters_of_shares(int(self.n_parameters[j]) + 1, self.weight)
         self.varies: NDArray[np.bool_] = spread > 0  # (p,)
         self.complete: NDArray[np.bool_] = present == self.weight  # (p,) no cell of the table is missing
-        #: of the columns of scores: their levels by values
+        #: of the columns of scores: their levels, and their levels by values
+        self.axes: list[Axis] = axes
         self.axes_of_values: list[Axis] = (
             [] if encoding is None else [encoding.numbers[d].axis_of_values for d in encoding.scored_columns]
         )

@@ -14,6 +14,11 @@ correlations of the whole table, is one row of prior; it adds -(1/2) log det R, 
 costs its prices. g_d, the gain of a normal density of column d over N(0, 1), is lessened by the excess of its
 levels, what their density in the table is above N(0, 1). The block replaces the tilts of its columns.
 
+The density at the score of a level is more than its share of a cluster where the level is wider than the
+cluster, as a frequent value is. Where the shares of all levels of a column would sum to Z_d, and log Z_d is
+above 3 / sqrt(S), which is chance, every cell costs the difference more. So no cluster is short by
+probabilities that sum to more than 1.
+
 Tied clusters share one covariance of the same columns, and differ in their means. With SS and V summed over
 all clusters and S = N, they cost together
 
@@ -95,6 +100,7 @@ class ColumnGains(NamedTuple):
     tilt: Floats  # of a tilt of its own
     normal: Floats  # of a normal density of its own, as a distribution of levels
     block: Floats  # of a normal density in a block
+    norms: Floats  # log Z of these densities, or 0
     shared_tilt: Floats  # of the tilt that clusters share which do not select the column
     shared: Floats  # of the distribution that they share: this tilt or a normal density
     ratios: Floats | None  # (m, n_levels) log p(l) / b_l of normal densities of its own
@@ -146,6 +152,15 @@ class BlockPricing:
         )
         self._first_counts = np.cumsum([0, *lengths[:-1]])
         self._excess_of_levels = np.concatenate(self.excess)
+        #: (P, T) of every column: the scores of its levels, and their log shares over N(0, 1) there
+        self._scores, self._log_levels = np.zeros((2, len(columns), max(lengths)))
+        for d, column in enumerate(columns.tolist()):
+            z = (background.axes[column].scores - background.centre[column]) * background.scale[column]
+            self._scores[d, : len(z)] = z
+            share = background.frequency[self.first_level[d] :][: len(z)]
+            log_share = np.log(share, out=np.full(len(z), -np.inf), where=share > 0)
+            self._log_levels[d, : len(z)] = log_share - self.excess[d] + 0.5 * z * z
+        self._lengths = np.array(lengths, np.intp)
         self.prices = prices[self.levels]
         self.units = background.centre[columns], background.scale[columns]  # z = (x - centre) * scale
         self.prior = cross.prior  # (P, P) R, the row of prior of every covariance
@@ -188,11 +203,11 @@ class BlockPricing:
         """The gains of groups that `pricing` has priced; `work` holds their parts."""
         tilted = price_kernel.level_likelihoods_of_parts(pricing, work, self.levels)
         tilt = price_kernel.gains_of_parts(pricing, work)[:, self.levels] + tilted
-        block = self.normal_gains(groups, scatter)
+        block, norms = self.normal_gains(groups, scatter)
         if self.full:
-            return ColumnGains(tilt, np.full(tilt.shape, -np.inf), block, tilted, tilted, None, None)
+            return ColumnGains(tilt, np.full(tilt.shape, -np.inf), block, norms, tilted, tilted, None, None)
         ratios, normal = self.normals.fits(groups)
-        found = ColumnGains(tilt, normal, block, tilted, tilted, ratios, None)
+        found = ColumnGains(tilt, normal, block, norms, tilted, tilted, ratios, None)
         if shared is None:
             return found
         likelihoods = self._shared_likelihoods(found, groups, shared.ratios, shared.used)
@@ -278,9 +293,7 @@ class BlockPricing:
         pricing, work, weight = part.pricing, part.work, part.moments.sizes
         selected = part.mask.take(self.levels, axis=1)
         shift, total, N = part.scatter.mean, part.scatter.deviations.sum(axis=0), float(weight.sum())
-        spread, all_rows = np.diag(total), np.array([N])
-        # variances of the row of prior: inside the clusters; of one cluster, those of the table
-        prior = (1.0 - SHRINKAGE) * spread / N + SHRINKAGE if K > 1 else np.ones(P)
+        (spread, prior), all_rows = self._inside_clusters(part), np.array([N])
         normal = 0.5 * (spread + weight @ (shift * shift) - N + np.log(prior))
         normal -= 0.5 * (N + 1.0) * np.log((spread + prior) / (N + 1.0))
         unit = np.sqrt(np.outer(prior, prior))
@@ -307,6 +320,21 @@ class BlockPricing:
             found, key=lambda one: one[2] - float(lost @ one[0]) - self._names(part.mask, one[0])
         )
         return block, matrix * unit, saved
+
+    def tied_norms(self, part: PricedPartition) -> Floats:
+        """(K, P) log norms of clusters that share their variances."""
+        spread, prior = self._inside_clusters(part)
+        mean, weight = part.scatter.mean, part.moments.sizes
+        variance = (spread + prior) / (float(weight.sum()) + 1.0)
+        return self.log_norms(mean, np.broadcast_to(variance, mean.shape), weight)
+
+    def _inside_clusters(self, part: PricedPartition) -> tuple[Floats, Floats]:
+        """(P,) sums of squares inside clusters, and the variances of the row of prior: inside the clusters,
+        shrunk towards those of the table; of one cluster, those of the table.
+        """
+        spread, N = np.diag(part.scatter.deviations.sum(axis=0)), float(part.moments.sizes.sum())
+        prior = (1.0 - SHRINKAGE) * spread / N + SHRINKAGE
+        return spread, prior if part.moments.n_clusters > 1 else np.ones(len(spread))
 
     def _shared(self, block: Mask, found: Estimates, normal: Floats) -> tuple[Floats, float]:
         """The shortest covariance of all clusters over a block, and what it saves."""
@@ -378,12 +406,31 @@ class BlockPricing:
         )
         return block, saving
 
-    def normal_gains(self, groups: Integers, scatter: Scatter) -> Floats:
-        """(m, P) gains of the columns as normal densities in blocks over those of the whole table."""
+    def normal_gains(self, groups: Integers, scatter: Scatter) -> tuple[Floats, Floats]:
+        """(m, P) gains of the columns as normal densities in blocks over those of the whole table, and their
+        log norms.
+        """
         mean, every = scatter.mean, np.arange(len(self.columns))
         spread, S = scatter.deviations[:, every, every], groups[:, :1] * self.pricing.count_weight
-        change = spread + S * mean * mean - S - (S + 1.0) * np.log((spread + 1.0) / (S + 1.0))
-        return np.asarray(0.5 * change - self.excess_of(groups) - scatter.divergence)
+        variance = (spread + 1.0) / (S + 1.0)
+        norms = self.log_norms(mean, variance, S[:, 0])
+        change = spread + S * mean * mean - S - (S + 1.0) * np.log(variance)
+        gains = 0.5 * change - self.excess_of(groups) - scatter.divergence - norms * self.present(groups)
+        return np.asarray(gains), norms
+
+    def present(self, groups: Integers) -> Floats:
+        """(m, P) weight of the cells of groups."""
+        cells = np.add.reduceat(groups[:, self._counts], self._first_counts, axis=1)
+        return np.asarray(cells * self.pricing.count_weight)
+
+    def log_norms(self, mean: Floats, variance: Floats, weight: Floats) -> Floats:
+        """(m, P) logs of the sums over the levels of what normal densities with these means and variances
+        make of their shares, for groups of these weights (m,): what is more than chance, or 0.
+        """
+        out = np.empty(mean.shape)
+        levels = self._scores, self._log_levels, self._lengths, self.inside
+        kernel.log_norms(np.ascontiguousarray(mean), np.ascontiguousarray(variance), weight, *levels, out)
+        return out
 
     def union_costs(
         self,

@@ -55,6 +55,7 @@ class ClusterCovariances:
     levels: NDArray[np.intp]  # (P,) the features that the columns replace
     inside: Floats  # (P,) variances inside their levels
     excess: list[tuple[int, Floats]]  # of every column: its first level, the excess of its levels
+    norms: Floats  # (K, P) log norms of the densities in blocks
     normals: Normals | None = None  # outside blocks, if there are any
 
     @classmethod
@@ -66,7 +67,7 @@ class ClusterCovariances:
         matrix, saving = prices.held(block, found)
         over_tilts = gains.over_tilts(selected) * (1 - block)
         saving += ((gains.block - gains.tilt) * block + over_tilts).sum(axis=1)
-        held = cls._of_blocks(prices, part, block, matrix, saving)
+        held = cls._of_blocks(prices, part, block, matrix, saving, gains.norms)
         if gains.ratios is not None:
             of_own = selected.astype(bool)
             own, sharing = of_own & (block == 0) & (gains.normal > gains.tilt), np.zeros_like(of_own)
@@ -95,7 +96,9 @@ class ClusterCovariances:
         distributions of the whole table.
         """
         weight, deviations = part.moments.sizes, part.scatter.deviations
+        norms = prices.tied_norms(part)
         excess = prices.excess_of(part.moments.groups) + part.scatter.divergence
+        excess += norms * prices.present(part.moments.groups)
         block, matrix, saved = prices.choose_tied(part, excess, kept)
         saving, held = np.zeros(len(weight)), np.flatnonzero(block)
         if len(held):
@@ -106,11 +109,17 @@ class ClusterCovariances:
             saving -= 0.5 * (own * inverse).sum(axis=(1, 2)) + len(held) * prices.h
             saving -= excess[:, held].sum(axis=1)
         every = np.repeat(block[None], len(weight), axis=0), np.repeat(matrix[None], len(weight), axis=0)
-        return cls._of_blocks(prices, part, *every, saving), saved
+        return cls._of_blocks(prices, part, *every, saving, norms), saved
 
     @classmethod
     def _of_blocks(
-        cls, prices: BlockPricing, part: PricedPartition, block: Mask, matrix: Floats, saving: Floats
+        cls,
+        prices: BlockPricing,
+        part: PricedPartition,
+        block: Mask,
+        matrix: Floats,
+        saving: Floats,
+        norms: Floats,
     ) -> ClusterCovariances:
         return cls(
             part.cross,
@@ -123,6 +132,7 @@ class ClusterCovariances:
             prices.levels,
             prices.inside,
             list(zip(prices.first_level.tolist(), prices.excess, strict=True)),
+            norms,
         )
 
     def conditionals(self) -> Conditionals:
@@ -139,6 +149,7 @@ class ClusterCovariances:
         for k in np.flatnonzero(self.block.any(axis=1)):
             own = np.flatnonzero(self.block[k])
             more[k, own] = 0.5 * (precisions(self.matrix[k], own) - 1.0) * self.inside[own]
+            more[k, own] += self.norms[k, own]
         for d in np.flatnonzero(self.block.any(axis=0)):
             first, excess = self.excess[d]
             levels = slice(first, first + len(excess)), slice(len(more))

@@ -15,7 +15,7 @@ costs the marginal of its observed columns.
 import numpy as np
 
 from cython.parallel cimport prange
-from libc.math cimport NAN, log, sqrt
+from libc.math cimport INFINITY, NAN, exp, log, sqrt
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset
 
@@ -43,6 +43,43 @@ cdef extern from "craft/_covariance.h" nogil:
                               const double *total, Py_ssize_t rows, double *cost)
 
 cdef double WORTH = 1e-6        # nats by which a block must shorten the description
+cdef double CHANCE = 3.0        # standard deviations of log Z that are chance
+
+
+# ---- normal densities of levels ----
+
+def log_norms(
+    const double[:, ::1] mean not None,     # IN  (m, P) of normal densities of columns
+    const double[:, ::1] variance not None,  # IN (m, P)
+    const double[::1] weight not None,      # IN  (m,) of the rows
+    const double[:, ::1] score not None,    # IN  (P, T) of the levels of every column
+    const double[:, ::1] log_level not None,  # IN (P, T) log b_l less the log density of N(0, 1) at the score
+    const Py_ssize_t[::1] lengths not None,  # IN (P,) levels of every column
+    const double[::1] inside not None,      # IN  (P,) variances inside the levels
+    double[:, ::1] out not None,            # OUT (m, P) log Z beyond chance, or 0
+):
+    """Z = sum over the levels of b_l N(z_l; mean, variance) / N(z_l; 0, 1), less what the variance inside the
+    levels costs; its log has a standard deviation of about 1 / sqrt(weight).
+    """
+    cdef Py_ssize_t i, d, l, m = mean.shape[0], P = mean.shape[1]
+    cdef double most, total, half
+    check(weight.shape[0] == m, "weight")
+    check_shapes(m, P, "variance, out", variance.shape, out.shape)
+    check(score.shape[0] == P and log_level.shape[0] == P and log_level.shape[1] == score.shape[1],
+          "score or log_level")
+    check_lengths(P, "lengths, inside", lengths.shape[0], inside.shape[0])
+    for d in range(P):
+        check(0 < lengths[d] <= score.shape[1], "lengths")
+    with nogil:
+        for i in range(m):
+            for d in range(P):
+                half, most, total = 0.5 / variance[i, d], -INFINITY, 0.0
+                for l in range(lengths[d]):
+                    most = max(most, log_level[d, l] - half * (score[d, l] - mean[i, d]) ** 2)
+                for l in range(lengths[d]):
+                    total += exp(log_level[d, l] - half * (score[d, l] - mean[i, d]) ** 2 - most)
+                out[i, d] = max(0.0, most + log(total) - 0.5 * log(variance[i, d])
+                                - (half - 0.5) * inside[d] - CHANCE / sqrt(weight[i]))
 
 
 # ---- choice of the columns ----

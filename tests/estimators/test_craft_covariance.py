@@ -869,3 +869,16 @@ def test_groups_far_apart_in_more_columns_than_rows(n, p, K):
         groups = np.arange(n) % K
         X = rng.normal(size=(n, p)) + 5.0 * rng.normal(size=(K, p))[groups]
         assert adjusted_rand_score(groups, CRAFT(random_state=0, n_init=2).fit(X).labels_) == 1.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_frequent_value_of_every_column_is_one_cluster(seed):
+    """The probabilities of a cluster that is narrower than a level sum to 1 at most."""
+    rng = np.random.default_rng(seed)
+    X, none = rng.lognormal(3.0, 1.0, (1500, 8)).round(2), rng.random(1500) < 0.25
+    X[none] = 0.0
+    model = CRAFT(random_state=0).fit(X)
+    assert model.n_clusters_ == 2
+    zeros = X[none][:1]
+    own = model.predict(zeros)[0]
+    assert model.transform(zeros)[0, own] >= -np.log(model.cluster_sizes_[own] / 1500)

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from craftc import MixedTable
 from craftc._common.threads import aligned
@@ -215,6 +216,28 @@ def saving_of(deviation, weight, selected, rise, code, prior, h, columns):
     value = (weight + 1.0) / 2 * (np.log(np.diag(C)).sum() - np.linalg.slogdet(C)[1])
     value += np.linalg.slogdet(R)[1] / 2 - len(columns) * (len(columns) - 1) / 2 * h
     return value - rise[columns].sum() - code[added]
+
+
+@pytest.mark.parametrize("m", [0, 1, 4])
+def test_log_norms(m):
+    """Of a column of three levels, one of which is wide, and one of seven."""
+    rng, lengths = np.random.default_rng(0), np.array([3, 7])
+    score, share = rng.normal(size=(2, 7)), rng.dirichlet(np.full(7, 0.5), 2)
+    log_level = np.log(share) + 0.5 * score**2
+    mean, variance = score[:, 1] + rng.normal(0.0, 0.1, (m, 2)), rng.uniform(0.01, 0.5, (m, 2))
+    weight, inside = rng.uniform(0.0, 500.0, m), rng.uniform(0.01, 0.2, 2)
+    weight[:1] = 0.0
+    expected, buffer = np.empty((m, 2)), guarded(2 * m)
+    out = buffer[0]
+    kernel.log_norms(mean, variance, weight, score, log_level, lengths, inside, out.reshape(m, 2))
+    for i in range(m):
+        for d, T in enumerate(lengths):
+            own = norm.pdf(score[d, :T], mean[i, d], np.sqrt(variance[i, d])) / norm.pdf(score[d, :T])
+            log_Z = np.log((share[d, :T] * own).sum()) - 0.5 * (1.0 / variance[i, d] - 1.0) * inside[d]
+            expected[i, d] = max(0.0, log_Z - 3.0 / np.sqrt(max(weight[i], 1e-300)))
+    np.testing.assert_allclose(out.reshape(m, 2), expected, rtol=1e-9, atol=1e-12)
+    assert untouched(*buffer)
+    assert m < 4 or expected.any()
 
 
 @pytest.mark.parametrize("P", [2, 3, 6])

@@ -18,6 +18,10 @@ variance v. The block costs, over the rows of the cluster and relative to the ta
     sum_n w_n E[ 1/2 log det Sigma + 1/2 (x - mu)' Sigma^-1 (x - mu) - 1/2 |x|^2 + sum_d e_nd ]
         + 1/2 [ tr Sigma^-1 R - m + log det Sigma - log det R ]  +  m (m - 1) / 2 h
 
+What this makes of the shares b of the levels of one column, by the variance Sigma_dd alone, may sum to Z > 1
+where a level is wider than the cluster: every cell of the column then costs log Z - 3 / sqrt(S) more, if that
+is above 0, because log Z has a standard deviation of about 1 / sqrt(S) by chance.
+
 The second term is the one row of prior: the divergence
 KL(N(mu, R) || N(mu, Sigma)) of the table's correlations R = 0.95 C + 0.05 I, 0 in a cluster without rows. The
 last one is the price of the covariances beyond the 2 m parameters of the columns. Columns in blocks are
@@ -72,6 +76,7 @@ MOST_FACTORS, CELLS_OF_A_FACTOR, LEAST_UNIQUENESS = 3, 6, 0.01
 FACTOR_STEPS, RANKING_STEPS = 8, 2  # of a partition; where unions are ranked
 MOST_COLUMNS, EM_STEPS = 512, 10
 WINDOW = 1.0 / 16.0  # of the cells
+CHANCE = 3.0  # standard deviations of log Z
 STEPS = 2.0**20  # statistics of tilts are multiples of 1 / STEPS
 
 
@@ -115,7 +120,9 @@ def with_scores(t, codes, n_levels, numbers):
     """
     t.z, t.v, t.e = np.full((3, len(codes), t.D), np.nan)
     t.by_value = {}  # scores and excess of the levels of every column with scores, by values
+    t.level = {}  # z, log b - e, and v of the levels of the same columns
     missing = codes == n_levels
+    t.present = ~missing[:, t.columns]
     scored = [d for d in t.columns if d in numbers and n_levels[d] >= FEWEST_LEVELS]
     if len(scored) > MOST_COLUMNS:
         scored = [d for d in scored if not missing[t.rows, d].any()]
@@ -137,6 +144,8 @@ def with_scores(t, codes, n_levels, numbers):
         # a sample of N(0, 1) has 13 nats by chance
         e = e - max(0.0, min(w @ e[cells] / w.sum(), 13.0 / t.N))
         t.v[:, place], t.e[:, place] = v / square, np.where(missing[:, d], 0.0, e[at])
+        occurs = b > 0.0
+        t.level[place] = ((u - mean) / np.sqrt(square))[occurs], np.log(b[occurs]) - e[occurs], v / square
     t.R = correlations(t)
     return t
 
@@ -288,17 +297,33 @@ def block_cost(t, groups, columns):
     """
     means, sigma = fitted(t, groups, columns)
     m, R = len(columns), prior_of(t, groups, columns)
-    own = sum(cells_cost(t, rows, columns, mean, sigma) for rows, mean in zip(groups, means, strict=True))
+    own = sum(
+        cells_cost(t, rows, columns, mean, sigma, np.diag(sigma))
+        for rows, mean in zip(groups, means, strict=True)
+    )
     row = np.trace(np.linalg.solve(sigma, R)) - m + np.linalg.slogdet(sigma)[1] - np.linalg.slogdet(R)[1]
     return own + 0.5 * row + 0.5 * m * (m - 1) * automatic.unit_price(t.N, t.price_factor)
 
 
-def cells_cost(t, rows, columns, mean, sigma):
-    """What rows cost under N(mean, sigma), less their cost in the table: at most, if cells are missing."""
+def log_norms(t, columns, mean, variance, S):
+    """log Z of every column of a group of S rows beyond chance, or 0."""
+    out = []
+    for d, own, square in zip(columns, mean, variance, strict=True):
+        z, log_share, v = t.level[d]
+        log_density = norm.logpdf(z, own, np.sqrt(square)) - norm.logpdf(z) - 0.5 * (1.0 / square - 1.0) * v
+        out.append(max(0.0, log(np.exp(log_share + log_density).sum()) - CHANCE / np.sqrt(S)))
+    return np.array(out)
+
+
+def cells_cost(t, rows, columns, mean, sigma, variance):
+    """What rows cost under N(mean, sigma), less their cost in the table: at most, if cells are missing.
+    `variance`: of the columns, which is not that of sigma where common factors leave a column too little.
+    """
     w, (z, v) = t.weight[rows], cells_of(t, rows, columns)
     inverse, rest = np.linalg.inv(sigma), z - mean
     own = ((rest @ inverse) * rest).sum(axis=1) + v @ np.diag(inverse) + np.linalg.slogdet(sigma)[1]
     cost = w @ (0.5 * (own - (z * z + v).sum(axis=1)) + t.e[np.ix_(rows, columns)].sum(axis=1))
+    cost += w @ t.present[np.ix_(rows, columns)] @ log_norms(t, columns, mean, variance, w.sum())
     if hasattr(t, "C"):
         C = covariance_of_missing(t, rows, columns)
         cost += 0.5 * ((inverse * C).sum() - np.trace(C)) + w @ t.g[np.ix_(rows, columns)].sum(axis=1)
@@ -555,7 +580,8 @@ def independent(t, groups, block):
     means, S = fitted(t, groups, block)
     variance, v = np.diag(S), prior_variances(t, groups, block)
     cost = sum(
-        cells_cost(t, rows, block, mean, np.diag(variance)) for rows, mean in zip(groups, means, strict=True)
+        cells_cost(t, rows, block, mean, np.diag(variance), variance)
+        for rows, mean in zip(groups, means, strict=True)
     )
     return cost + 0.5 * (v / variance - 1.0 + np.log(variance / v)).sum(), np.diag(variance)
 
@@ -586,8 +612,10 @@ def columns_of_factors(columns, factors, N, h, rise):
 def factor_cost(t, groups, block, factors):
     """What a block costs with common factors, as `block_cost` has it without."""
     sigma, R, m, r = within(t, factors[0], block), prior_of(t, groups, block), len(block), factors[2]
-    means = fitted(t, groups, block)[0]
-    cost = sum(cells_cost(t, rows, block, mean, sigma) for rows, mean in zip(groups, means, strict=True))
+    means, S = fitted(t, groups, block)
+    cost = sum(
+        cells_cost(t, rows, block, mean, sigma, np.diag(S)) for rows, mean in zip(groups, means, strict=True)
+    )
     row = np.trace(np.linalg.solve(sigma, R)) - m + np.linalg.slogdet(sigma)[1] - np.linalg.slogdet(R)[1]
     return cost + 0.5 * row + (r * m - r * (r - 1) / 2) * automatic.unit_price(t.N, t.price_factor)
 
@@ -745,9 +773,9 @@ def tied_by(t, now, mask, block, full, keep=False):
     )
     now.rest_cost = now.cost.copy()
     if len(block):
-        means = fitted(t, now.groups, block)[0]
+        means, S = fitted(t, now.groups, block)
         for k, rows in enumerate(now.groups):
-            now.cost[k] += len(block) * h + cells_cost(t, rows, block, means[k], sigma)
+            now.cost[k] += len(block) * h + cells_cost(t, rows, block, means[k], sigma, np.diag(S))
     return now
 
 
@@ -759,7 +787,8 @@ def without(t, block):
     left = np.setdiff1d(np.arange(t.D), block)
     rest.D, rest.forms = len(left), [t.forms[d] for d in left]
     rest.parameters, rest.columns = t.parameters[left], t.columns[left]
-    rest.z, rest.v, rest.e = t.z[:, left], t.v[:, left], t.e[:, left]
+    rest.z, rest.v, rest.e, rest.present = t.z[:, left], t.v[:, left], t.e[:, left], t.present[:, left]
+    rest.level = {place: t.level[d] for place, d in enumerate(left) if d in t.level}
     rest.R = t.R[np.ix_(left, left)]
     if hasattr(t, "C"):
         rest.g, rest.C = t.g[:, left], {}
@@ -789,11 +818,12 @@ def row_costs(t, now, seen=None):
             cost[:, k] += np.where(seen[:, d], own - shared, 0.0)
     for k, block in enumerate(now.block):
         if len(block):
-            means, _ = fitted(now.filled, now.groups if now.tied else now.groups[k : k + 1], block)
+            means, S = fitted(now.filled, now.groups if now.tied else now.groups[k : k + 1], block)
             z, v = cells_of(t, t.rows, block)
             z, mean = np.where(seen[:, block], z, np.nan), means[k if now.tied else 0]
             e = t.e[np.ix_(t.rows, block)]
             cost[:, k] += [row_cost(*cells, mean, now.sigma[k]) for cells in zip(z, v, e, strict=True)]
+            cost[:, k] += ~np.isnan(z) @ log_norms(t, block, mean, np.diag(S), now.stats[k, 0])
     return cost
 
 
