@@ -16,8 +16,7 @@ levels, what their density in the table is above N(0, 1). The block replaces the
 
 The density at the score of a level is more than its share of a cluster where the level is wider than the
 cluster, as a frequent value is. Where the shares of all levels of a column would sum to Z_d, and log Z_d is
-above 3 / sqrt(S), which is chance, every cell costs the difference more. So no cluster is short by
-probabilities that sum to more than 1.
+above 3 / sqrt(S), which may be chance, every cell costs the difference more.
 
 Tied clusters share one covariance of the same columns, and differ in their means. With SS and V summed over
 all clusters and S = N, they cost together
@@ -325,8 +324,8 @@ class BlockPricing:
         """(K, P) log norms of clusters that share their variances."""
         spread, prior = self._inside_clusters(part)
         mean, weight = part.scatter.mean, part.moments.sizes
-        variance = (spread + prior) / (float(weight.sum()) + 1.0)
-        return self.log_norms(mean, np.broadcast_to(variance, mean.shape), weight)
+        variance: Floats = np.tile((spread + prior) / (float(weight.sum()) + 1.0), (len(weight), 1))
+        return self.log_norms(mean, variance, weight)
 
     def _inside_clusters(self, part: PricedPartition) -> tuple[Floats, Floats]:
         """(P,) sums of squares inside clusters, and the variances of the row of prior: inside the clusters,

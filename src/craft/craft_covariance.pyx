@@ -61,7 +61,7 @@ def log_norms(
     """Z = sum over the levels of b_l N(z_l; mean, variance) / N(z_l; 0, 1), less what the variance inside the
     levels costs; its log has a standard deviation of about 1 / sqrt(weight).
     """
-    cdef Py_ssize_t i, d, l, m = mean.shape[0], P = mean.shape[1]
+    cdef Py_ssize_t i, d, at, m = mean.shape[0], P = mean.shape[1]
     cdef double most, total, half
     check(weight.shape[0] == m, "weight")
     check_shapes(m, P, "variance, out", variance.shape, out.shape)
@@ -74,10 +74,10 @@ def log_norms(
         for i in range(m):
             for d in range(P):
                 half, most, total = 0.5 / variance[i, d], -INFINITY, 0.0
-                for l in range(lengths[d]):
-                    most = max(most, log_level[d, l] - half * (score[d, l] - mean[i, d]) ** 2)
-                for l in range(lengths[d]):
-                    total += exp(log_level[d, l] - half * (score[d, l] - mean[i, d]) ** 2 - most)
+                for at in range(lengths[d]):
+                    most = max(most, log_level[d, at] - half * (score[d, at] - mean[i, d]) ** 2)
+                for at in range(lengths[d]):
+                    total += exp(log_level[d, at] - half * (score[d, at] - mean[i, d]) ** 2 - most)
                 out[i, d] = max(0.0, most + log(total) - 0.5 * log(variance[i, d])
                                 - (half - 0.5) * inside[d] - CHANCE / sqrt(weight[i]))
 

@@ -220,7 +220,7 @@ def saving_of(deviation, weight, selected, rise, code, prior, h, columns):
 
 @pytest.mark.parametrize("m", [0, 1, 4])
 def test_log_norms(m):
-    """Of a column of three levels, one of which is wide, and one of seven."""
+    """Columns of three and of seven levels."""
     rng, lengths = np.random.default_rng(0), np.array([3, 7])
     score, share = rng.normal(size=(2, 7)), rng.dirichlet(np.full(7, 0.5), 2)
     log_level = np.log(share) + 0.5 * score**2
