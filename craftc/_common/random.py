@@ -41,6 +41,7 @@ class CraftStream(IntEnum):
     PERMUTATION = 19  # order of the cells of a column of a table without structure
     NULL_SAMPLE = 20  # rows that represent a long table in the test of structure
     MAP_SAMPLE = 21  # rows of a map of clusters
+    CODES_SAMPLE = 22  # rows that show whether whole numbers are codes
 
 
 @unique

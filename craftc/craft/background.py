@@ -54,7 +54,8 @@ class Background:
         statistics = [] if encoding is None else encoding.statistics
         scored_levels = NO_COLUMNS if encoding is None else encoding.scored_levels
         axes = [] if encoding is None else encoding.axes
-        grid = self.grid = total.grid
+        grid, self.total = total.grid, total
+        self.grid = grid
         self.count_weight, self.weight = total.unit, float(total.sizes[0])
         #: (q,) levels of every categorical column, its missing level included
         self.level_widths = np.diff(np.append(grid.level_start, grid.n_levels))

@@ -324,7 +324,7 @@ class BlockPricing:
         """(K, P) log norms of clusters that share their variances."""
         spread, prior = self._inside_clusters(part)
         mean, weight = part.scatter.mean, part.moments.sizes
-        variance: Floats = np.tile((spread + prior) / (float(weight.sum()) + 1.0), (len(weight), 1))
+        variance = np.tile((spread + prior) / (float(weight.sum()) + 1.0), (len(weight), 1))
         return self.log_norms(mean, variance, weight)
 
     def _inside_clusters(self, part: PricedPartition) -> tuple[Floats, Floats]:
@@ -412,7 +412,7 @@ class BlockPricing:
         mean, every = scatter.mean, np.arange(len(self.columns))
         spread, S = scatter.deviations[:, every, every], groups[:, :1] * self.pricing.count_weight
         variance = (spread + 1.0) / (S + 1.0)
-        norms = self.log_norms(mean, variance, S[:, 0])
+        norms = self.log_norms(mean, variance, np.asarray(S[:, 0], np.float64))
         change = spread + S * mean * mean - S - (S + 1.0) * np.log(variance)
         gains = 0.5 * change - self.excess_of(groups) - scatter.divergence - norms * self.present(groups)
         return np.asarray(gains), norms

@@ -105,8 +105,8 @@ def cells_of(
 ) -> tuple[list[int], list[Floats]]:
     """The columns that take part, first those of numbers, and the scores of these."""
     each = zip(encoding.input_schema.numeric_index.tolist(), encoding.numbers, strict=True)
-    # numbers take part by their scores, unless they are periodic or have fewer than three levels
-    numbers = {j: own for j, own in each if len(own.values) >= 3 and not own.period}
+    # numbers take part by their scores, unless they are codes, periodic or have fewer than three levels
+    numbers = {j: own for j, own in each if len(own.values) >= 3 and own.ordered and not own.period}
     width = encoding.schema.n_levels + 1
     width[list(numbers)] = 3
     chosen = _columns(width, usable, selected_gains, most_width).tolist()

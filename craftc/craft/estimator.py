@@ -54,6 +54,7 @@ from craftc.craft.refit import Former, renumbered
 from craftc.craft.rows import L, RowStore, S
 from craftc.craft.search import AutomaticResult, Encode, EncodedRows, FitConfig, LocalConfig
 from craftc.craft.search.automatic import fit_in_range
+from craftc.craft.search.codes import codes_among
 from craftc.craft.search.parts import falls_apart
 from craftc.distributed.open_input import FitTable, open_input, set_input_attributes
 from craftc.reading.unusable import listed_reasons, usable_columns
@@ -454,6 +455,11 @@ class CRAFT(WithFixed):
             result = cast("AutomaticResult[S]", within(bounds, cast("LocalConfig", config), free))
         if former is not None:
             result = renumbered(result, former.places(cast("Array", result.labels), n_threads))
+        if bounds is None and isinstance(self.init, str):
+            declared = [str(name) for name, kind in (self.kinds or {}).items() if kind == "number"]
+            codes = codes_among(encoded, config, result.objective, self._target(low, high), declared)
+            if codes:
+                return self._fit(encoded.with_codes(codes), meter, n_threads, former, groups, start, merged)
         found = Found.of(encoded, config, result, former)
         may_merge = bounds is None and found.n_best < high and self._may_merge(spec)
         if may_merge and falls_apart(found):
@@ -468,6 +474,10 @@ class CRAFT(WithFixed):
             warn_user(message)
         return found.rows.in_form_of_input(found.labels)
 
+    def _target(self, low: int, high: int) -> int | None:
+        """The number of clusters, if it is given."""
+        return low if low == high and self.n_clusters is not None else None
+
     def _search(
         self,
         config: FitConfig[L, S],
@@ -476,8 +486,6 @@ class CRAFT(WithFixed):
         start: Labels | None,
     ) -> AutomaticResult[S]:
         """Search a number of clusters in a range from all starts."""
-        low, high = n_clusters
-        target = low if low == high and self.n_clusters is not None else None
         given, further, init = None, [], self.init if isinstance(self.init, str) else "auto"
         if former is None:
             own = self.init if start is None else completed(start, cast("LocalConfig", config))
@@ -486,7 +494,7 @@ class CRAFT(WithFixed):
             further = former.starts(config.max_clusters)
         n_starts = 1 if init == "single" else int(self.n_init)
         starts = cast("list[L] | None", given), cast("list[L]", further)
-        return fit_in_range(config, n_starts, starts, init, n_clusters, target)
+        return fit_in_range(config, n_starts, starts, init, n_clusters, self._target(*n_clusters))
 
     def _set_found(self, found: Found[L, S], weights: Floats | None) -> None:
         """Set the fitted attributes; warn where the search has not converged."""

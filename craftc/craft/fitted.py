@@ -34,6 +34,7 @@ from craftc.describe.view import ClusterView, links_of, order_by_size
 from craftc.table import MixedTable, Schema
 from craftc.table.answers import answer_groups
 from craftc.table.column_weights import weights_note
+from craftc.table.declared import codes_note
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import ExactSums, Moments, add_groups
 from craftc.table.numeric_encoding import NumericEncoding
@@ -441,9 +442,9 @@ class FittedClusters:
 
     @property
     def notes(self) -> list[str]:
-        """What a summary says of weights of columns, and of covariances."""
-        levels = self.levels
-        weighted = [] if levels is None else weights_note(self.schema.columns, levels.weights)
+        """What a summary says of weights of columns, of codes, and of covariances."""
+        levels, columns = self.levels, self.schema.columns
+        weighted = [] if levels is None else weights_note(columns, levels.weights) + codes_note(levels.codes)
         return (
             self._fixed_note
             + weighted

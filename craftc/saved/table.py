@@ -12,8 +12,9 @@ from craftc._common.typing import Integers
 from craftc._kernels.moments import Grid
 from craftc.saved.archive import demand
 from craftc.saved.fields import LARGEST, POSITIVE, Kind, StoredNumber, StoredRecord, Through, floats, integers
+from craftc.table.bins import MAX_LEVELS
 from craftc.table.column_weights import LARGEST_WEIGHT, LEAST_WEIGHT
-from craftc.table.levels import MAX_LEVELS, LevelEncoding, NumberLevels
+from craftc.table.levels import LevelEncoding, NumberLevels
 from craftc.table.mixed_table import Schema
 from craftc.table.moments import NUMERIC_CELLS, ExactSums
 from craftc.table.numeric_encoding import EncodingRecipe, NumericEncoding
@@ -49,7 +50,8 @@ def _stored_encoding(state: dict[str, Any], schema: Schema) -> NumericEncoding |
     """The encoding of columns whose `to_dict` is `state`; ValueError unless it is possible."""
     if "numbers" in state:
         levels = LevelEncoding.from_dict(state, schema)
-        possible = type(state["scored"]) is bool and all(map(_possible_levels, levels.numbers))
+        flags = [state["scored"], *(each["ordered"] for each in state["numbers"])]
+        possible = all(type(flag) is bool for flag in flags) and all(map(_possible_levels, levels.numbers))
         demand(levels.null in ("marginals", "normal"), "the distribution without clusters is unknown")
         demand(possible, "the levels of a column are impossible")
         weighed = all(w == 0.0 or LEAST_WEIGHT / 2 <= w <= LARGEST_WEIGHT for w in levels.weights)

@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias, cast
 import numpy as np
 from numpy.typing import DTypeLike
 
-from craftc._common.messages import shown
+from craftc._common.messages import listed, quoted, shown
 from craftc._common.typing import Array, Bits, ColumnSelection, Ints
 from craftc._common.validation import check_choice
 from craftc.table.categorical import column_mask, is_mask
@@ -384,6 +384,17 @@ def without_columns(kinds: KindsInput, names: Iterable[str]) -> KindsInput:
     gone = set(names)
     left = {name: kind for name, kind in (kinds or {}).items() if name not in gone}
     return cast("KindsInput", left)
+
+
+def codes_note(names: Sequence[str]) -> list[str]:
+    """A note about whole numbers that clusters describe as codes."""
+    if not names:
+        return []
+    hold = "Column {} holds" if len(names) == 1 else "Columns {} hold"
+    return [
+        f"{hold.format(listed(names))} few whole numbers. Clusters describe them better as codes, each with "
+        f"a share of its own, than by their order; kinds={{{quoted(names[0])}: 'number'}} keeps the order."
+    ]
 
 
 def check_reading(missing: str, dtype: DTypeLike | None) -> None:

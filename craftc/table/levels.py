@@ -25,15 +25,12 @@ from scipy.special import ndtr, ndtri
 
 from craftc._common.typing import Array, Floats, Integers
 from craftc._kernels.moments import write_levels
+from craftc.table.bins import MAX_LEVELS, levels_of
 from craftc.table.declared import UNKNOWN_PERIOD, period_of
 from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.tally import SLICE_ROWS, Tally
 
-#: Distinct values that are all levels, and bins of a column of more.
-N_BINS = 64
-MAX_LEVELS = 254  # of a column; with the missing level, codes are bytes
 LEAST_SHARE = 1e-12  # of a level under a normal density
-_FEWEST_BESIDE = 6  # values of the levels on both sides of a gap that divides a level
 ATOM_SHARE = 0.1  # of the cells, least of an atom
 ATOM_EXCESS = 4.0  # times the share of either neighbouring level, the same
 FEWEST_WITH_ATOM = 4  # levels of a column
@@ -63,6 +60,7 @@ class NumberLevels:
     shares: Floats  # (T,) of the cells, without clusters
     ends: tuple[float, float]  # the smallest and the largest cell
     period: float = 0.0  # of a periodic column, whose cells are taken modulo it; otherwise 0
+    ordered: bool = True  # whether clusters tilt the levels by their values; codes have shares of their own
 
     @classmethod
     def of_values(
@@ -75,7 +73,7 @@ class NumberLevels:
         if period and len(values):
             values, where = _residues(values, period)
             counts = np.bincount(where, counts).astype(np.int64)
-        level = _levels_of(values, counts.astype(np.int64))
+        level = levels_of(values, counts.astype(np.int64))
         first = np.flatnonzero(np.diff(level, prepend=-1))
         low, high = values[first], values[np.append(first[1:], len(values)) - 1 if len(first) else first]
         weight = np.add.reduceat(counts, first).astype(np.float64) if len(first) else np.empty(0)
@@ -153,7 +151,7 @@ class NumberLevels:
     def to_dict(self) -> dict[str, Any]:
         """The levels as JSON-serializable values; JSON represents floats exactly."""
         own = {name: getattr(self, name).tolist() for name in ("values", "bounds", "shares")}
-        return own | {"ends": list(self.ends), "period": self.period}
+        return own | {"ends": list(self.ends), "period": self.period, "ordered": self.ordered}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> NumberLevels:
@@ -162,7 +160,8 @@ class NumberLevels:
             np.array(state[name], np.float64) for name in ("values", "bounds", "shares")
         )
         low, high = map(float, state["ends"])
-        return cls(values, bounds, shares, (low, high), float(state["period"]))
+        period, ordered = float(state["period"]), bool(state["ordered"])
+        return cls(values, bounds, shares, (low, high), period, ordered)
 
 
 def _residues(x: Floats, period: float) -> tuple[Floats, Integers]:
@@ -282,51 +281,6 @@ def _normal_shares(values: Floats, bounds: Floats, shares: Floats) -> Floats:
     return np.asarray(inside / inside.sum())
 
 
-def _levels_of(values: Floats, counts: Integers) -> NDArray[np.intp]:
-    """(m,) the level of each of the distinct values of a column."""
-    n_bins, most = N_BINS, len(values)
-    if most <= n_bins:
-        return np.arange(most)
-    total = int(counts.sum())
-    while True:
-        frequent = counts * n_bins >= total
-        run = np.cumsum(frequent)  # values between two frequent ones have one number
-        others = np.where(frequent, 0, counts)
-        mass = np.bincount(run, others).astype(np.int64)  # whole numbers below 2^53
-        smaller = np.cumsum(others) - counts - (np.cumsum(mass) - mass)[run]
-        bins = np.maximum(np.rint(n_bins * mass / total), 1.0).astype(np.int64)[run]
-        # of every value: its mid share of the run, in bins
-        at = np.minimum((2 * smaller + counts) * bins // np.maximum(2 * mass[run], 1), bins - 1)
-        changes = frequent[1:] | frequent[:-1] | (run[1:] != run[:-1]) | (at[1:] != at[:-1])
-        level = np.concatenate([[0], np.cumsum(changes)])
-        level += _gaps_before(values, level)
-        if level[-1] < MAX_LEVELS:
-            return level
-        n_bins //= 2
-
-
-def _gaps_before(values: Floats, level: NDArray[np.intp]) -> NDArray[np.intp]:
-    """(m,) number of gaps below every one of the ascending values that divide one of these levels: a gap that
-    is wider than the distance from either of its ends to the far end of the next level, if the levels on both
-    sides have 6 values or more, so that it is seldom by chance.
-
-    The mean of the cells on both sides of a gap lies in the gap, where no group has any.
-    """
-    first = np.flatnonzero(np.diff(level, prepend=-1))
-    last = np.append(first[1:], len(level)) - 1
-    half = values / 2  # differences of numbers of different signs do not overflow
-    gap = np.diff(half, append=half[-1])
-    gap[last] = 0.0
-    widest, span = np.maximum.reduceat(gap, first), half[last] - half[first]
-    span[last - first < _FEWEST_BESIDE - 1] = np.inf
-    out = np.zeros(len(level), np.intp)
-    for i in 1 + np.flatnonzero(widest[1:-1] > np.maximum(span[:-2], span[2:])):
-        end = int(first[i] + gap[first[i] : last[i]].argmax())
-        below, above = half[end] - half[first[i - 1]], half[last[i + 1]] - half[end + 1]
-        out[end + 1 :] += bool(widest[i] > max(below, above))
-    return out
-
-
 @dataclass(frozen=True, eq=False)
 class LevelEncoding:
     """The levels of all columns of a table, fitted once and applied to any rows.
@@ -406,7 +360,7 @@ class LevelEncoding:
         long = [
             d
             for d, (own, weight) in enumerate(zip(self.numbers, weights.tolist(), strict=True))
-            if len(own.values) >= FEWEST_SCORES and not own.period and weight == 1.0
+            if len(own.values) >= FEWEST_SCORES and own.ordered and not own.period and weight == 1.0
         ]
         return long if self.scored else []
 
@@ -427,6 +381,12 @@ class LevelEncoding:
             dtype=np.dtype(np.float32),
             missing=given.missing,
         )
+
+    @property
+    def codes(self) -> list[str]:
+        """The numeric columns that are codes."""
+        each = zip(self.input_schema.numeric_names, self.numbers, strict=True)
+        return [name for name, own in each if not own.ordered]
 
     @property
     def axes(self) -> list[Axis]:
@@ -455,7 +415,7 @@ class LevelEncoding:
         given = self.input_schema
         out: list[Floats | None] = [None] * given.n_columns
         for j, own in zip(given.numeric_index.tolist(), self.numbers, strict=True):
-            out[j] = own.statistics
+            out[j] = own.statistics if own.ordered else None
         for j, levels in zip(given.categorical_index.tolist(), given.levels, strict=True):
             out[j] = np.arange(float(len(levels)))[:, None] if j in given.ordered else None
         return out

@@ -38,6 +38,7 @@ def test_numbers_in_use_do_not_change():
             "PERMUTATION": 19,
             "NULL_SAMPLE": 20,
             "MAP_SAMPLE": 21,
+            "CODES_SAMPLE": 22,
         },
         "DPMeansStream": {
             "ORDER": 21,

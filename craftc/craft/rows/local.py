@@ -56,7 +56,7 @@ class LocalRows:
 
     def __init__(self, table: MixedTable, weight: Integers) -> None:
         self.table, self.weight = table, weight
-        self._scored: LocalRows | None = None
+        self._scored: tuple[list[int], LocalRows] | None = None
 
     def __len__(self) -> int:
         return len(self.table)
@@ -151,9 +151,12 @@ class LocalRows:
         return LocalRows(encoding.apply(self.table, n_threads=n_threads), self.weight)
 
     def scored(self, encoding: LevelEncoding) -> LocalRows:
-        if self._scored is None:
-            self._scored = LocalRows(encoding.with_scores_of(self.table), self.weight)
-        return self._scored
+        if self._scored is None or self._scored[0] != encoding.scored_columns:
+            self._scored = (
+                encoding.scored_columns,
+                LocalRows(encoding.with_scores_of(self.table), self.weight),
+            )
+        return self._scored[1]
 
     def grid(self) -> Grid:
         return integer_grid(self.table, self.weight)

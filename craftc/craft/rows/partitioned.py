@@ -53,7 +53,7 @@ class PartitionedRows:
 
     def __init__(self, table: PartitionedTable) -> None:
         self.table, self.engine = table, table.engine
-        self._scored: PartitionedRows | None = None
+        self._scored: tuple[list[int], PartitionedRows] | None = None
 
     def __len__(self) -> int:
         return len(self.table)
@@ -195,9 +195,9 @@ class PartitionedRows:
         return PartitionedRows(self.table.encoded(encoding))
 
     def scored(self, encoding: LevelEncoding) -> PartitionedRows:
-        if self._scored is None:
-            self._scored = PartitionedRows(self.table.with_scores(encoding))
-        return self._scored
+        if self._scored is None or self._scored[0] != encoding.scored_columns:
+            self._scored = encoding.scored_columns, PartitionedRows(self.table.with_scores(encoding))
+        return self._scored[1]
 
     def grid(self) -> Grid:
         if self.table.grid is None:

@@ -5,7 +5,7 @@ without weight.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Event
@@ -87,6 +87,15 @@ class EncodedRows(Generic[L, S]):
         levels = encoding if isinstance(encoding, LevelEncoding) else None
         background = Background(total, levels)
         return EncodedRows(source, rows, encoding, source_grid, background, weights, weight)
+
+    def with_codes(self, columns: Collection[int]) -> EncodedRows[L, S]:
+        """The same rows, in which these numeric columns, as positions among these, are codes."""
+        encoding = self.encoding
+        assert isinstance(encoding, LevelEncoding)
+        each = enumerate(encoding.numbers)
+        numbers = tuple(replace(own, ordered=own.ordered and d not in columns) for d, own in each)
+        coded = replace(encoding, numbers=numbers)
+        return replace(self, encoding=coded, background=Background(self.background.total, coded))
 
     def in_original_units(self, moments: Moments, labels: S, n_threads: int) -> Moments:
         """The moments of a partition in the units of the table."""
