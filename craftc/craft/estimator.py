@@ -456,8 +456,7 @@ class CRAFT(WithFixed):
         if former is not None:
             result = renumbered(result, former.places(cast("Array", result.labels), n_threads))
         if bounds is None and isinstance(self.init, str):
-            declared = [str(name) for name, kind in (self.kinds or {}).items() if kind == "number"]
-            codes = codes_among(encoded, config, result.objective, self._target(low, high), declared)
+            codes = codes_among(encoded, config, result.objective, self._target(low, high), self.kinds)
             if codes:
                 return self._fit(encoded.with_codes(codes), meter, n_threads, former, groups, start, merged)
         found = Found.of(encoded, config, result, former)

@@ -142,9 +142,10 @@ def test_parameters_of_every_kind_of_column():
     )
     model = CRAFT(random_state=0, covariance="diagonal", kinds={"hour": ("periodic", 24)}).fit(X)
     assert model.n_clusters_ == 3
+    assert model._fitted.encoding.codes == ["few"]
     columns = list(model.schema_.columns)
     levels = [min(X[name].nunique(), 64) for name in columns]
-    kinds = ["category" if name == "word" else "tilted" for name in columns]
+    kinds = ["category" if name in ("word", "few") else "tilted" for name in columns]
     levels[columns.index("number")] = len(model._fitted.encoding.numbers[0].values)
     assert 50 <= levels[columns.index("number")] <= 64
     assert model.n_parameters_ == reference_parameters(model, kinds, levels)

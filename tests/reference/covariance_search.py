@@ -212,13 +212,13 @@ def best_pair(delta):
 
 def best_form(t, starts, by_kmeans, target=None, covariances="auto"):
     """Whether the best state of all forms is tied, and the state; None where the last start is as short with
-    tilts alone. ``starts``: (labels, masks); ``by_kmeans(n)``: labels of n clusters, by default 8 and 16, and
-    at most one for 10 rows. Where rows are less than ten times the columns, and three quarters of the most
-    clusters or more are left, twice as many are tried while rows are five times as many.
+    tilts alone. ``starts``: (labels, masks); ``by_kmeans(n)``: labels of n clusters, by default 8 and at most
+    one for 10 rows. Where rows are less than ten times the columns, and three quarters of the 8 clusters or
+    more are left, twice as many are tried while rows are five times as many.
     """
     fewest, found = target or 1, []
-    numbers = [target] if target else sorted({min(n, int(t.N // 10)) for n in (8, 16)})
-    again = target is None and t.N >= 80 and 10 * len(covariance.block_columns(t)) > t.N
+    first = target or min(8, int(t.N // 10))
+    again = target is None and first == 8 and 10 * len(covariance.block_columns(t)) > t.N
     for tied in {"full": [False], "tied": [True]}.get(covariances, [True, False]):
         search = Search(t, tied=tied, full=covariances in ("full", "tied"))
 
@@ -228,7 +228,7 @@ def best_form(t, starts, by_kmeans, target=None, covariances="auto"):
         def best_of_kmeans(n, begin=begin):
             return sorted((begin(labels, None) for labels in by_kmeans(n)), key=attrgetter("J"))[:1]
 
-        begun = [start for n in numbers for start in best_of_kmeans(n)]
+        begun = best_of_kmeans(first)
         begun += [begin(*start) for start in starts]
         begun += [begin(end.labels, None) for _, _, end in found]
         ends = [search.run(now, fewest) for now in begun if fewest <= now.K]
@@ -236,7 +236,7 @@ def best_form(t, starts, by_kmeans, target=None, covariances="auto"):
             ends = [search.merged_down(end, target) for end in ends]
         ends = [end for end in ends if fewest <= end.K]
         if ends:
-            end, n = min(ends, key=attrgetter("J")), numbers[-1]
+            end, n = min(ends, key=attrgetter("J")), first
             while again and 3 * n <= 4 * end.K and 10 * n <= t.N:
                 n *= 2
                 further = [search.run(now, fewest) for now in best_of_kmeans(n)]

@@ -216,7 +216,7 @@ class FitConfig(Generic[L, S]):
         n = len(self.rows)
         if n <= most and isinstance(self.rows, LocalRows):
             return np.arange(n), self
-        rows = spread(n, most, self.seed, stream)
+        rows = np.arange(n) if n <= most else spread(n, most, self.seed, stream)
         return rows, self.of_sample(rows)
 
 

@@ -8,7 +8,6 @@ lower J as codes. They are codes, if J is lower with them than that of the clust
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +20,7 @@ from craftc.craft.rows import L, S
 from craftc.craft.search import AutomaticResult, EncodedRows, FitConfig, LocalConfig
 from craftc.craft.search.automatic import automatic_fit
 from craftc.describe.structure import nearly
+from craftc.table.declared import KindsInput
 from craftc.table.levels import LevelEncoding, NumberLevels
 
 _ROWS = 1 << 12  # among which both are searched
@@ -33,15 +33,18 @@ def codes_among(
     config: FitConfig[L, S],
     objective: float,
     target: int | None,
-    numbers: Collection[str] = (),
+    kinds: KindsInput = None,
 ) -> list[int]:
     """The numeric columns that are codes, as positions among these. `objective`: J of the clusters that have
-    been found; `target`: their number, if it was given; `numbers`: columns that were declared to be numbers.
+    been found; `target`: their number, if it was given; `kinds`: what columns were declared to be.
     """
     encoding = encoded.encoding
     assert isinstance(encoding, LevelEncoding)
-    each = zip(encoding.input_schema.numeric_names, encoding.numbers, strict=True)
-    some = [d for d, (name, own) in enumerate(each) if name not in numbers and _may_be_codes(own)]
+    schema = encoding.input_schema
+    by_name = (schema.named or isinstance(column, str) for column in kinds or {})
+    declared = {str(c) if named else f"x{c}" for c, named in zip(kinds or {}, by_name, strict=True)}
+    each = zip(schema.numeric_names, encoding.numbers, strict=True)
+    some = [d for d, (name, own) in enumerate(each) if name not in declared and _may_be_codes(own)]
     if not some or encoding.codes or encoding.null == "normal":
         return []
     positions, sample = config.sample(_ROWS, CraftStream.CODES_SAMPLE)

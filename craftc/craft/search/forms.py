@@ -47,7 +47,7 @@ from craftc.table.moments import Moments
 
 _ROWS = 1 << 12  # among which forms are searched
 _EM_STEPS = 10  # for the correlations of a table with missing cells
-_KMEANS_CLUSTERS = (8, 16)  # of the starts by k-means, where the number of clusters is not given
+_KMEANS_CLUSTERS = 8  # of the starts by k-means, where the number of clusters is not given
 _FEW_ROWS, _MANY_LEFT = 10, 0.75  # rows for a column, and share of these clusters that is left
 
 
@@ -170,17 +170,17 @@ def best_form(
     target: int | None,
 ) -> Form | None:
     """The partition of the form with the shortest description, from start partitions with their masks and
-    the best of `seeds`, partitions by k-means into each of two numbers of clusters; clusters with
-    covariances of their own also start from clusters with a shared one. In few rows, where the diagonal form
-    finds too few groups, k-means makes twice as many clusters if nearly all of them are left. None: the
-    partition of the diagonal form, the last start.
+    the best of `seeds`, partitions by k-means into a number of clusters; clusters with covariances of their
+    own also start from clusters with a shared one. In few rows, where the diagonal form finds too few
+    groups, k-means makes twice as many clusters if nearly all of them are left. None: the partition of the
+    diagonal form, the last start.
 
     Partitions into a target number of clusters are compared by J, because their labels are equally hard.
     """
     spec, fewest = config.spec, target or 1
     N = config.rows_weight
-    numbers = [target] if target else sorted({min(n, int(N // 10)) for n in _KMEANS_CLUSTERS})
-    again = target is None and numbers[0] == _KMEANS_CLUSTERS[0] and _FEW_ROWS * len(columns) > N
+    n_seeds = target or min(_KMEANS_CLUSTERS, int(N // 10))
+    again = target is None and n_seeds == _KMEANS_CLUSTERS and _FEW_ROWS * len(columns) > N
     at_starts = [without_empty_clusters(config, *start) for start in starts]
     found: list[tuple[float, CovarianceSearch[Labels, Labels], CovarianceState[Labels]]] = []
 
@@ -192,7 +192,7 @@ def best_form(
     forms = {"full": [False], "tied": [True]}.get(spec.covariance, [True, False])
     for tied in forms if len(columns) <= MOST_OWN_COLUMNS else [True]:
         search = CovarianceSearch(replace(config, spec=replace(spec, tied=tied)), columns, prior)
-        begun = [start for n in numbers for start in by_kmeans(n, search)]
+        begun = by_kmeans(n_seeds, search)
         begun += [search.begin(labels, mask) for labels, mask in at_starts]
         begun += [search.begin(other.labels_of(end), None) for _, other, end in found]
         ends = [search.run(state, fewest) for state in begun if fewest <= state.K]
@@ -200,7 +200,7 @@ def best_form(
             ends = [search.merged_down(end, target) for end in ends]
         ends = [end for end in ends if fewest <= end.K]
         if ends:
-            end, n = min(ends, key=attrgetter("objective")), numbers[-1]
+            end, n = min(ends, key=attrgetter("objective")), n_seeds
             while again and _MANY_LEFT * n <= end.K and 10 * n <= N:
                 n *= 2
                 ends = [end, *(search.run(state, fewest) for state in by_kmeans(n, search))]
