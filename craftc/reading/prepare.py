@@ -12,7 +12,6 @@ from craftc._common.messages import as_text, listed, need_pandas, quoted
 from craftc._common.typing import Floats, Integers
 from craftc.reading.cell_parts import find_parts
 from craftc.reading.cells import (
-    MAX_INTEGER_CODES,
     NA_VALUES,
     NUMERIC_NA_VALUES,
     float_of,
@@ -27,7 +26,7 @@ from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError
 from craftc.reading.joined import find_joined
 from craftc.reading.labelled import own_labels
-from craftc.reading.levels import items_of_scales, number_levels, text_levels
+from craftc.reading.levels import are_codes, items_of_scales, number_levels, text_levels
 from craftc.reading.mixed_cells import with_cells_of_one_kind
 from craftc.reading.remarks import (
     about_answers,
@@ -55,6 +54,7 @@ from craftc.reading.several import (
 from craftc.reading.thousands import with_thousands
 from craftc.reading.unusable import (
     CONSTANT,
+    CONSTANT_OF_SOME,
     DATES,
     EMPTY,
     IDS,
@@ -71,7 +71,6 @@ from craftc.table.sentinels import sentinel_dates, sentinels
 if TYPE_CHECKING:
     import pandas as pd
 
-_ONE_DATE = "one value in every row with a date"
 _EXACT_INTEGERS = 2.0**53  # float64 skips whole numbers above it
 _LOOKED_AT = 2000  # cells of a column that show the decimal mark of a table
 
@@ -181,8 +180,9 @@ class _Reader:
             reason = EMPTY
         elif name in self._roles.categorical or name in self._roles.numeric:
             reason = ""
-        elif not reason and present == len(series) > 1 and series.nunique() == 1:
-            reason = CONSTANT
+        elif not reason and len(series) > 1 and series.nunique() == 1:
+            codes = isinstance(series.dtype, self._pd.CategoricalDtype)
+            reason = CONSTANT if present == len(series) else "" if codes else CONSTANT_OF_SOME
         self._columns[name] = series
         if reason and name not in self._roles.kept:
             self._unusable[name] = reason
@@ -498,11 +498,7 @@ class _Reader:
             and (days := integer_dates(distinct, name, forced=name in self._roles.dates)) is not None
         ):
             self._dates(name, np.append(days, np.nan)[np.searchsorted(distinct, values)])  # NaN comes last
-        elif (
-            whole
-            and len(distinct) <= MAX_INTEGER_CODES
-            and (2 * len(distinct) <= present or self._is_box(name, values, distinct))
-        ):
+        elif whole and are_codes(distinct, counts, len(values), ticks=self._roles.blanks == "auto"):
             self._put(name, number_levels(values))
             self._codes.append(name)
             self._notes += far_cells(name, "numbers", sentinels(distinct, counts))
@@ -518,9 +514,6 @@ class _Reader:
             self._of_use |= dict.fromkeys(use, name)
             self._notes += [*use, *far_cells(name, "numbers", sentinels(distinct, counts))]
 
-    def _is_box(self, name: str, values: Floats, distinct: Floats) -> bool:
-        return self._roles.blanks == "auto" and distinct.tolist() == [1.0] and bool(np.isnan(values).any())
-
     def _dates(self, name: str, days: Floats, remarks: Sequence[str] = (), *, monthly: bool = False) -> None:
         """Use day numbers, and parts that repeat, or set them aside; months without days have no weekday."""
         days = np.where(np.isin(days, self._na_days), np.nan, days)
@@ -528,7 +521,7 @@ class _Reader:
             self._put(name, days, DATES)
             return
         series = self._pd.Series(days)
-        self._put(name, series, _ONE_DATE if series.hasnans and series.nunique() == 1 else "")
+        self._put(name, series)
         self._kinds[name] = "date"
         parts, few = {}, []
         if self._roles.dates_as == "parts":
