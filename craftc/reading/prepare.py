@@ -28,6 +28,7 @@ from craftc.reading.joined import find_joined
 from craftc.reading.labelled import own_labels
 from craftc.reading.levels import are_codes, items_of_scales, number_levels, text_levels
 from craftc.reading.mixed_cells import with_cells_of_one_kind
+from craftc.reading.quantities import seconds_of
 from craftc.reading.remarks import (
     about_answers,
     about_codes,
@@ -245,7 +246,7 @@ class _Reader:
             self._dates(name, typed_days(column, kind))
         elif kind in INFERRED_DURATIONS:
             seconds = pd.to_timedelta(column).dt.total_seconds().to_numpy(np.float64, na_value=np.nan)
-            self._hours(name, seconds / 3600.0, "duration", 24)
+            self._hours(name, seconds / 3600.0, "duration", "days")
         elif kind in ("mixed", "unknown-array") and self._may_split(name) and self._split_lists(name, column):
             return
         elif kind == "boolean" and name not in self._roles.numeric:
@@ -406,18 +407,10 @@ class _Reader:
         if name not in self._roles.dates and self._as_hours(name, cells, counts, of_rows):
             return True
         if not forced:
-            dates = (
-                None
-                if name in self._roles.kept
-                else parse_dates(
-                    cells,
-                    counts,
-                    name=name,
-                    forced=name in self._roles.dates,
-                    known=(str(recipe.get("order", "")), int(str(recipe.get("first_year", 0)))),
-                )
-            )
-            if dates is not None:
+            by_name = name in self._roles.dates
+            known = str(recipe.get("order", "")), int(str(recipe.get("first_year", 0)))
+            dates = parse_dates(cells, counts, name=name, forced=by_name, known=known)
+            if dates is not None and name not in self._roles.kept:
                 self._note_recipe(name, order=dates.order, first_year=dates.first_year)
                 remarks = [*filter(None, [dates.remark, bad_cells(name, dates.bad, cells, counts)])]
                 self._dates(name, of_rows(dates.days), remarks, monthly=dates.monthly)
@@ -459,22 +452,30 @@ class _Reader:
     ) -> bool:
         """Whether the cells of a text column are durations or times of day, which are then used in hours."""
         recipe, what = self._recipe(name), "duration"
-        hours = None if recipe.get("time") else parse_durations(cells, counts, name, bool(recipe.get(what)))
+        known = bool(recipe.get(what)) or 60.0 <= seconds_of(str(recipe.get("unit", ""))) <= 86_400.0
+        hours = None if recipe.get("time") else parse_durations(cells, counts, name, known)
         if hours is None:
             hours, what = parse_times(cells, counts, name, bool(recipe.get("time"))), "time"
         if hours is None:
             return False
         bad = bad_cells(name, hours.bad, cells, counts)
-        self._hours(name, of_rows(hours.values), what, 1, f"; {bad}" if bad else "")
+        self._hours(name, of_rows(hours.values), what, "hours", f"; {bad}" if bad else "", cells)
         return True
 
-    def _hours(self, name: str, hours: Floats, what: str, unit: int, remark: str = "") -> None:
-        """Use times of day, or durations in the unit of the fit, otherwise in this many hours."""
-        unit = int(str(self._recipe(name).get(what, unit)))
-        self._note_recipe(name, **{what: unit})
-        held, used = "durations" if what == "duration" else "times of day", "days" if unit == 24 else "hours"
-        self._notes.append(f"{quoted(name)} holds {held}, which are used in {used}{remark}.")
-        self._numbers(name, hours / unit, quantity=True)
+    def _hours(
+        self, name: str, hours: Floats, what: str, unit: str, remark: str = "", cells: Sequence[str] = ()
+    ) -> None:
+        """Use times of day in hours, or durations in the unit of the fit, otherwise in this one."""
+        fitted = str(self._recipe(name).get("unit", unit))
+        if what == "time" or not seconds_of(fitted):
+            other_unit(name, self._recipe(name), hours, unit, cells)
+        else:
+            hours, unit = np.round(hours * 3600.0 / seconds_of(fitted), 9), fitted
+            self._note_recipe(name, unit=unit)
+        self._note_recipe(name, **{what: 1})
+        held = "durations" if what == "duration" else "times of day"
+        self._notes.append(f"{quoted(name)} holds {held}, which are used in {unit}{remark}.")
+        self._numbers(name, hours, quantity=True)
         if what == "time" and name not in self._roles.numeric:
             self._kinds[name] = ("periodic", PARTS["hour"][0])
 
