@@ -162,6 +162,8 @@ def _unreadable(file: InputFile, error: Exception) -> str:
 
 def _read(file: InputFile, head: bytes, form: FileForm) -> RawTable:
     """Read a file by the format that its first bytes show."""
+    if form.sheet is not None and not head.startswith((ZIP, OLD_EXCEL)):
+        raise TableError(f"{file.shown} is no workbook: sheet={form.sheet!r} has no effect on it.")
     if head.startswith(COLUMNAR):
         return _read_columnar(file, head)
     if head.startswith(ZIP):

@@ -239,6 +239,9 @@ class _Reader:
                 self._text(name, column.astype(object))
             return
         if kind in ("bytes", "complex"):
+            if not self._drop and name not in self._roles.kept:
+                what = f"Column {quoted(name)} holds {kind} instead of numbers or text"
+                raise TableError(f"{what}; convert it, or leave it out.")
             self._put(name, column, f"{kind} instead of numbers or text")
         elif name in self._roles.categorical and kind in INFERRED_DATES + INFERRED_DURATIONS:
             self._text(name, column.astype(object))
@@ -283,6 +286,9 @@ class _Reader:
         except OverflowError:  # Python's integers have no largest one
             self._text(name, column.astype(object))
             return
+        if n_infinite := int(np.isinf(values).sum()):
+            values = np.where(np.isinf(values), np.nan, values)
+            self._notes.append(f"{quoted(name)}: {n_infinite:,} infinite number(s) became missing.")
         if name in self._roles.categorical:
             self._put(name, number_levels(values))
         else:

@@ -501,6 +501,25 @@ def test_infinite_numbers_are_missing(read):
     assert "30 cells that cannot be read became missing: 'inf', '-inf', 'Infinity'" in notes
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "Float64", object])
+def test_infinite_numbers_of_a_frame_are_missing(dtype):
+    cells = [[np.inf, -np.inf][i % 9] if i % 9 < 2 else i / 7 for i in range(90)]
+    frame = pd.DataFrame({"x": pd.Series(cells, dtype=dtype), "y": np.arange(90) % 7 / 3})
+    table = craftc.read_table(frame)
+    assert table["x"].isna().sum() == 20
+    assert "'x': 20 infinite number(s) became missing." in table.attrs["notes"]
+    model = craftc.CRAFT(random_state=0).fit(table)
+    assert craftc.read_table(frame, like=model)["x"].isna().sum() == 20
+
+
+@pytest.mark.parametrize("cells", [[b"a", b"b"] * 20, [1j, 2.0] * 20])
+def test_cells_that_no_estimator_takes_are_not_kept(cells):
+    frame = pd.DataFrame({"x": cells, "y": np.arange(40) % 7 / 3})
+    assert "instead of numbers or text" in craftc.read_table(frame).attrs["unusable"]["x"]
+    with pytest.raises(ValueError, match=r"'x' holds .* instead of numbers or text; convert it, or leave it"):
+        craftc.read_table(frame, on_unusable="keep")
+
+
 def test_codes_of_missing_answers_among_texts(read):
     cells = [["-99", "999"][i % 8] if i % 8 < 2 else ["red", "green", "blue"][i % 3] for i in range(90)]
     table, notes = read(column(cells))
