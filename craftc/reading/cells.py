@@ -73,12 +73,14 @@ _TWO_ANSWERS = re.compile(r"\d, ?\d")
 _FEWEST_PAIRS = 5  # different pairs of answers
 _ALSO_ALONE = 0.6  # share of the second answers that other cells have alone or first
 _ONLY_CENTS = re.compile(r"(--|[-–—])(?=[.,]\d\d(?!\d))")  # -.50 next to 5.- in a list of prices
-_BODY = {  # no zero begins a number with thousands
+_BODY = {  # no zero begins a number with thousands, and none has an exponent
     ".": re.compile(
+        r"(?!.*,.*[eE])"
         r"(?:\d+|[1-9]\d{0,2}(?:[, ']\d{3})+|[1-9]\d?(?:,\d\d)+,\d{3}|0[, ]000)(?:\.\d*)?(?:[eE][+-]?\d+)?"
         r"|\.\d+(?:[eE][+-]?\d+)?"
     ),
     ",": re.compile(
+        r"(?!.*\..*[eE])"
         r"(?:\d+|[1-9]\d{0,2}(?:[. ']\d{3})+|0[. ]000)(?:,\d*)?(?:[eE][+-]?\d+)?|,\d+(?:[eE][+-]?\d+)?"
     ),
 }
@@ -86,7 +88,7 @@ _BODY = {  # no zero begins a number with thousands
 _CERTAIN = {
     mark: re.compile(
         rf"[^\d]*(?:\d*{sign}(?:\d{{1,2}}|\d{{4,}})|0{sign}(?!000)\d+"
-        rf"|\d{{4,}}{sign}\d+|\d{{1,3}}(?:{other}\d{{3}})+{sign}\d+)[^\d]*"
+        rf"|\d{{4,}}{sign}\d+|\d+{sign}\d+[eE][+-]?\d+|\d{{1,3}}(?:{other}\d{{3}})+{sign}\d+)[^\d]*"
     )
     for mark, sign, other in ((",", ",", "[. ']"), (".", r"\.", "[, ']"))
 }

@@ -305,3 +305,24 @@ def test_numbers_with_the_apostrophe_of_a_text():
     read, notes = numbers_of(["'1306", "'1421.5", "'9", "'-30", "'77", "'1,250"])
     assert read == [1306, 1421.5, 9, -30, 77, 1250]
     assert "thousands separators removed" in notes
+
+
+@pytest.mark.parametrize("mark", [".", ","])
+def test_no_thousands_stand_before_an_exponent(mark):
+    numbers = [1.639, 85.17, 0.1661, 204.5, 7.003, 3.25]
+    cells = [f"{number:.3E}".replace(".", mark) for number in numbers]
+    assert numbers_of(cells)[0] == numbers
+    assert numbers_of([f"{number:.3E}".replace(".", ",") + " kg" for number in numbers])[0] == numbers
+    table = pd.DataFrame({"x": cells * 9, "y": ["1.234", "2.345", "7.001"] * 18, "z": np.arange(54) % 7})
+    read = craftc.read_table(table)["y"].tolist()[:2]
+    assert read == ([1.234, 2.345] if mark == "." else [1234, 2345])
+
+
+def test_letters_of_statistics_behind_numbers():
+    cells = ["5.5 b", "6.1 p", "-0.3", "7", "5.9 e", "6.4", "8.25 bu"]
+    read, notes = numbers_of(cells)
+    assert read == [5.5, 6.1, -0.3, 7, 5.9, 6.4, 8.25]
+    assert "flags 'b', 'bu', 'e', 'p' removed" in notes
+    fit = pd.DataFrame({"x": cells * 9, "y": np.arange(63) * 7 % 31})
+    model = craftc.CRAFT(random_state=0).fit(craftc.read_table(fit))
+    assert craftc.read_table(fit[:2].assign(x="4.5 p"), like=model)["x"].tolist() == [4.5, 4.5]
