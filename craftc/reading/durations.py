@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from craftc._common.typing import Integers
+from craftc._common.typing import Floats, Integers
 from craftc.reading.dates import LONGEST, SAMPLE, Hours
 from craftc.reading.placeholders import are_few
-from craftc.reading.quantities import ZERO
+from craftc.reading.quantities import ZERO, seconds_of
 
 _SECONDS = r"(?P<second>\d{1,2}(?:[.,]\d+)?)"
 _CLOCK = re.compile(rf"(?P<sign>[-−])?(?P<hour>\d{{1,5}}):(?P<minute>[0-5]\d)(?::{_SECONDS})?")
@@ -66,6 +66,12 @@ def parse_durations(
             return None
         return Hours(hours, [text for text, ok in zip(texts, good, strict=True) if not ok])
     return None
+
+
+def in_unit(hours: Floats, unit: str) -> Floats:
+    """Hours in a unit of time; units of numbers are rounded, so that 40 minutes are 40."""
+    values: Floats = hours / (seconds_of(unit) / 3600.0)
+    return values if unit in ("hours", "days") else np.round(values, 9)
 
 
 def _n_parts(match: re.Match[str]) -> int:

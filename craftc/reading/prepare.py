@@ -21,7 +21,7 @@ from craftc.reading.cells import (
     table_marks,
 )
 from craftc.reading.dates import are_long_codes, integer_dates, parse_dates, parse_times, typed_days
-from craftc.reading.durations import parse_durations
+from craftc.reading.durations import in_unit, parse_durations
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError
 from craftc.reading.joined import find_joined
@@ -476,7 +476,7 @@ class _Reader:
         if what == "time" or not seconds_of(fitted):
             other_unit(name, self._recipe(name), hours, unit, cells)
         else:
-            hours, unit = np.round(hours * 3600.0 / seconds_of(fitted), 9), fitted
+            hours, unit = in_unit(hours, fitted), fitted
             self._note_recipe(name, unit=unit)
         self._note_recipe(name, **{what: 1})
         held = "durations" if what == "duration" else "times of day"

@@ -273,6 +273,13 @@ def test_durations_have_the_unit_of_the_fit(scored, form, cells, minutes):
     np.testing.assert_allclose(found["wait"], np.array(minutes) / unit, atol=1e-9)
 
 
+def test_short_durations_keep_their_digits():
+    seconds = np.arange(1, 61) * 1e-3
+    table = pd.DataFrame({"wait": pd.to_timedelta(seconds, unit="s"), "x": np.arange(60) * 7 % 31})
+    read = craftc.read_table(table)
+    np.testing.assert_allclose(read["wait"], seconds / 86400.0, rtol=1e-12)
+
+
 def test_numbers_in_the_place_of_durations_and_dates(scored):
     waits = csv(wait=[f"1 h {i} min" for i in MINUTES], x=OTHER)
     found, notes = scored(waits, csv(wait=["80", "45"], x=[0.0, 8.0]))
