@@ -1,5 +1,5 @@
 """Texts of a column without what surrounds their numbers and says nothing, or only a sign: "7/10",
-"10 - very likely", "48.2° S", "▼ 3 %", "5.1 H".
+"10 - very likely", "48.2° S", "▼ 3 %", "5.1 H", "2010/11".
 
 All functions work on the distinct texts of a column.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from craftc.reading.dates import LONGEST, SAMPLE
+from craftc.reading.dates import LONGEST, SAMPLE, first_year_of
 
 _FEWEST = 6  # different numbers; fewer are categories
 _MOSTLY, _MOST_ENDS = 0.9, 4  # share of the texts of one form, and ends of a scale that have a label
@@ -32,6 +32,7 @@ _SIDES = (("S", "N"), ("W", "E"), ("W", "O"), ("DR", "CR"), ("S", "H"))
 _CENTS = re.compile(r"[.,]\d\d$")
 _ARROW = re.compile(rf"(?P<arrow>[▲△↑▼▽↓])\s?(?P<n>{_NUMBER}.*)")
 _FLAG = re.compile(rf"(?P<n>{_NUMBER})\s?(?P<flag>HH|LL|H|L|[↑↓▲▼]{{1,2}})")
+_LETTER = re.compile(rf"(?P<n>-?{_NUMBER}?)\s(?P<flag>[bepru]{{1,2}})")
 _UP = "▲△↑"
 
 
@@ -42,7 +43,15 @@ def bare_texts(texts: Sequence[str], known: bool = False) -> tuple[list[str], li
     form.
     """
     short = [text if len(text) <= LONGEST else "" for text in texts]
-    for form in (_without_denominator, _without_labels, _with_sides, _with_arrows, _without_flags):
+    for form in (
+        _without_denominator,
+        _without_labels,
+        _with_sides,
+        _with_arrows,
+        _without_flags,
+        _without_letters,
+        _first_years,
+    ):
         if form(short[:SAMPLE], known) is None:
             continue
         if (found := form(short, known)) is not None:
@@ -133,6 +142,25 @@ def _without_flags(texts: Sequence[str], known: bool) -> _Found:
         return None
     shown = ", ".join(map(repr, sorted(flags)))
     return [match and match["n"].strip() for match in found], f"flags {shown} removed"
+
+
+def _without_letters(texts: Sequence[str], known: bool) -> _Found:
+    """Numbers of statistics with letters for breaks, estimates and provisional ones: "5.5 b", "6.1 p"."""
+    found = [_LETTER.fullmatch(text) for text in texts]
+    letters = {match["flag"] for match in found if match}
+    some_bare = any(text[-1:].isdigit() for text in texts)
+    if not letters or (not known and not (len(letters) > 1 and some_bare)):
+        return None
+    shown = ", ".join(map(repr, sorted(letters)))
+    return [match and match["n"] for match in found], f"flags {shown} removed"
+
+
+def _first_years(texts: Sequence[str], known: bool) -> _Found:
+    """Seasons and school years, "2010/11"."""
+    years = [first_year_of(text) or None for text in texts]
+    if not _are_most(years) or (len(set(years)) < _FEWEST and not known):
+        return None
+    return years, "years with the next one taken as the first of the two"
 
 
 def _are_most(found: Sequence[object]) -> bool:

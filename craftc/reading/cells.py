@@ -73,12 +73,14 @@ _TWO_ANSWERS = re.compile(r"\d, ?\d")
 _FEWEST_PAIRS = 5  # different pairs of answers
 _ALSO_ALONE = 0.6  # share of the second answers that other cells have alone or first
 _ONLY_CENTS = re.compile(r"(--|[-–—])(?=[.,]\d\d(?!\d))")  # -.50 next to 5.- in a list of prices
-_BODY = {  # no zero begins a number with thousands
+_BODY = {  # no zero begins a number with thousands, and none has an exponent
     ".": re.compile(
+        r"(?!.*,.*[eE])"
         r"(?:\d+|[1-9]\d{0,2}(?:[, ']\d{3})+|[1-9]\d?(?:,\d\d)+,\d{3}|0[, ]000)(?:\.\d*)?(?:[eE][+-]?\d+)?"
         r"|\.\d+(?:[eE][+-]?\d+)?"
     ),
     ",": re.compile(
+        r"(?!.*\..*[eE])"
         r"(?:\d+|[1-9]\d{0,2}(?:[. ']\d{3})+|0[. ]000)(?:,\d*)?(?:[eE][+-]?\d+)?|,\d+(?:[eE][+-]?\d+)?"
     ),
 }
@@ -86,7 +88,7 @@ _BODY = {  # no zero begins a number with thousands
 _CERTAIN = {
     mark: re.compile(
         rf"[^\d]*(?:\d*{sign}(?:\d{{1,2}}|\d{{4,}})|0{sign}(?!000)\d+"
-        rf"|\d{{4,}}{sign}\d+|\d{{1,3}}(?:{other}\d{{3}})+{sign}\d+)[^\d]*"
+        rf"|\d{{4,}}{sign}\d+|\d+{sign}\d+[eE][+-]?\d+|\d{{1,3}}(?:{other}\d{{3}})+{sign}\d+)[^\d]*"
     )
     for mark, sign, other in ((",", ",", "[. ']"), (".", r"\.", "[, ']"))
 }
@@ -127,6 +129,11 @@ class _Parsed:
     def is_bound(self) -> bool:
         """Whether the text shows a bound, as "< 5" does."""
         return any(mark.startswith(_BOUNDS) for mark in self.marks)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether the text shows a zero without unit, which has every unit."""
+        return self.value == 0.0 and not self.unit
 
 
 def as_number(text: str) -> float | None:
@@ -242,7 +249,7 @@ def parse_numbers(
     thousands separator, unless `point`, the decimal mark of the table, decides. `forced`: whether any number
     of cells may be no numbers. `scaled`: whether thousands and millions ("1.2k", "3 Mio.") are multiplied
     out; None: where they stand next to each other, or next to other numbers. `unit`: of an earlier table,
-    to which other units of the same quantity are converted.
+    to which other units of the same quantity are converted, and thousands and millions of it.
 
     Returns None if too many cells are no numbers, or their units differ.
     """
@@ -258,7 +265,7 @@ def parse_numbers(
     if not forced and 2 * sum(bool(_parse(text, ".") or _parse(text, ",")) for text in first) < len(first):
         return None
     better, read_as = _with_better_point(texts, counts, semicolons, point)
-    parsed = _multiplied(better, scaled)
+    parsed = _multiplied(better, scaled, unit)
     if not forced and (_are_grades(texts, parsed) or _are_answers(texts)):
         return None
     read = _of_one_unit(_of_one_number(_without_francs(texts, _not_all_negative(parsed)), unit), counts)
@@ -370,13 +377,18 @@ def _is_symbol(unit: str) -> bool:
     return unit in "%‰" or _IS_CURRENCY.fullmatch(unit) is not None
 
 
-def _multiplied(parsed: list[_Parsed | None], scaled: bool | None) -> list[_Parsed | None]:
-    """Numbers with thousands and millions multiplied out, or with these as part of their unit."""
+def _multiplied(parsed: list[_Parsed | None], scaled: bool | None, fitted: str) -> list[_Parsed | None]:
+    """Numbers with thousands and millions multiplied out, or with these as part of their unit, unless the
+    rest is that of the fit.
+    """
     if scaled is None:
         scaled = _are_multiples([each for each in parsed if each])
     if not any(each and each.times for each in parsed):
         return parsed
-    return [each and (_scaled(each) if scaled else _with_times_as_unit(each)) for each in parsed]
+    return [
+        each and (_scaled(each) if scaled or each.unit == fitted != "" else _with_times_as_unit(each))
+        for each in parsed
+    ]
 
 
 def _are_multiples(numbers: Sequence[_Parsed]) -> bool:
@@ -480,11 +492,11 @@ def units_among(texts: Sequence[str], counts: Integers) -> list[str]:
 
 def _of_one_unit(parsed: list[_Parsed | None], counts: Integers) -> list[_Parsed | None]:
     """Only the numbers of the most frequent unit; numbers without unit count too next to one currency, and
-    next to one other unit if both are frequent and of one size.
+    next to one other unit if both are frequent and of one size. Zero has every unit.
     """
     units: Counter[str] = Counter()
     for each, n in zip(parsed, counts, strict=True):
-        if each is not None:
+        if each is not None and not each.is_zero:
             units[each.unit] += int(n)
     if len(units) <= 1:
         return parsed
@@ -493,14 +505,16 @@ def _of_one_unit(parsed: list[_Parsed | None], counts: Integers) -> list[_Parsed
         return parsed
     few = min(units.values()) <= MOST_BAD * units.total()
     if len(named) == 1 and named[0] not in "%‰" and not few:
+        sized = [each for each in parsed if each and not each.is_zero]
         with_unit, bare = (
-            float(np.median([abs(each.value) for each in parsed if each and bool(each.unit) == with_unit]))
+            float(np.median([abs(each.value) for each in sized if bool(each.unit) == with_unit]))
             for with_unit in (True, False)
         )
         if max(with_unit, bare) <= ALIKE * min(with_unit, bare):
             noted = (f"numbers without {named[0]!r} taken as numbers with it",)
             return [
-                each and (each if each.unit else replace(each, marks=each.marks + noted)) for each in parsed
+                each and (each if each.unit or each.is_zero else replace(each, marks=each.marks + noted))
+                for each in parsed
             ]
     main = units.most_common(1)[0][0]
     if (
@@ -509,7 +523,7 @@ def _of_one_unit(parsed: list[_Parsed | None], counts: Integers) -> list[_Parsed
         and all(each is None or not each.unit or each.is_bound for each in parsed)
     ):
         return parsed  # "less than 1 year" next to bare numbers
-    return [each if each is not None and each.unit == main else None for each in parsed]
+    return [each if each and (each.unit == main or each.is_zero) else None for each in parsed]
 
 
 def have_leading_zeros(texts: Sequence[str]) -> bool:

@@ -28,11 +28,14 @@ SAMPLE = 200  # distinct texts that decide whether the others are parsed
 
 _SECONDS = r"(?P<second>\d{2})(?:[.,]\d+)?"
 _HALF = r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?"
-_ZONES = r"Z|(?:UTC|GMT)?[+-]\d{2}(?::?\d{2})?|UTC|[A-Z]{1,3}[A-Z]T|MES?Z|MSK"
+_ZONES = (
+    r"Z|(?:UTC|GMT)[+-]\d{1,2}(?::\d{2})?|(?:UTC|GMT)?[+-]\d{2}(?::?\d{2})?|UTC|[A-Z]{1,3}[A-Z]T|MES?Z|MSK"
+)
 _OFFSET = rf"\s*(?:{_ZONES})?(?:\s\([^\W\d][^()]{{2,40}}\))?"
 _CLOCK = rf"(?P<hour>\d{{1,2}}):(?P<minute>\d{{2}})(?::{_SECONDS})?{_HALF}{_OFFSET}(?:\s?(?:h|Uhr))?"
 _CLOCK_OF_DATE = (
-    rf"(?P<hour>\d{{1,2}})[:.](?P<minute>\d{{2}})(?:[:.]{_SECONDS})?{_HALF}{_OFFSET}(?:\s?(?:h|Uhr))?"
+    rf"(?P<hour>\d{{1,2}})(?:[:.]|\s?h\s?)(?P<minute>\d{{2}})(?:[:.]{_SECONDS})?{_HALF}{_OFFSET}"
+    r"(?:\s?(?:h|Uhr))?"
 )
 _AT = rf"(?:(?:,?\s+(?:(?:um|at|à|alle)\s+)?|T|:|,\s*|\s*-\s+){_CLOCK_OF_DATE})?"
 _ZONE = re.compile(rf":\d{{2}}(?:[.,]\d+)?\s*(?:[AaPp]\.?[Mm]\.?)?\s*({_ZONES})(?:\s\(.+\))?$")
@@ -69,6 +72,7 @@ _FORMS = tuple(
         (r"(?P<y>\d{4})(?:[-/M]|\s?[年년]\s?)(?P<m>\d{1,2})(?:\s?[月월])?", "ym"),
         (r"(?P<m>\d{1,2})[-/](?P<y>\d{4})", "ym"),
         (r"(?P<m>0[1-9]|1[0-2])\.(?P<y>(?:19|20)\d{2})", "m.y"),
+        (r"0(?P<m>0[1-9]|1[0-6])\.(?P<y>(?:19|20)\d{2})", "m.y"),  # periods of accounts
         (rf"{_MONTH}[-./, ']{{1,3}}{_YEAR}", "ym"),
         (rf"(?P<y>\d{{4}})[-./ ]{_MONTH}", "ym"),
         (rf"(?:FY\s?)?(?P<y>\d{{4}}|(?<=FY)\d{{2}})[-/ .]{{0,2}}(?:{_QUARTER}|[KH])\s?(?P<q>[1-4])", "ym"),
@@ -142,6 +146,7 @@ _WEEKDAY_NAME = re.compile(rf"({'|'.join(sorted(_WEEKDAYS, key=len, reverse=True
 _TIMES = (
     re.compile(_CLOCK),
     re.compile(rf"(?P<hour>\d{{1,2}})\s?h\s?(?P<minute>\d{{2}})(?:\s?m(?:in)?)?(?:\s?{_SECONDS}s?)?"),
+    re.compile(rf"(?P<hour>\d{{1,2}})(?:[:.](?P<minute>\d{{2}})(?:[:.]{_SECONDS})?)?\s?Uhr"),
 )
 _DOTTED_TIME = re.compile(r"(?P<hour>\d{1,2})\.(?P<minute>\d{2})(?:\.(?P<second>\d{2}))?(?:\s?(?:h|Uhr))?")
 _TIME_OF_DAY = re.compile(r"time|uhr|zeit|heure|hora\b|orario|clock|tijd", re.IGNORECASE)
@@ -157,6 +162,9 @@ _EPOCHS = (  # seconds, milliseconds, microseconds and nanoseconds of 1973 to 20
     (1e14, 2.2e15, 1e6),
     (1e17, 2.2e18, 1e9),
 )
+_MONTHS_OF_YEAR = 12
+_SEASON = re.compile(r"(\d{4})[-/](\d{4}|\d{1,2})")
+_FEWEST_SEASONS = 3  # different years and the next ones; fewer could be months
 _FEWEST_MONTHS = 3  # different months of dates that are all on the same day
 _FEWEST_TIMES = 5  # different texts such as "13.05", which could be numbers
 
@@ -246,8 +254,10 @@ def _of_one_form(
                 _check_order(name, found, order)
             else:
                 order, remark = _order(found, dotted=order == "a.b")
-        if order == "ym" and _are_days(found):
+        if order == "ym" and (_are_days(found) or (not forced and not known[0] and _are_seasons(texts))):
             continue
+        if order == "m.y" and any(match and int(match["m"]) > _MONTHS_OF_YEAR for match in found):
+            remark = "periods after the twelfth are taken as the twelfth"
         first_year = known[1] or _first_year(found, name, order)
         days = np.array([np.nan if match is None else _day(match, order, first_year) for match in found])
         good = np.isfinite(days)
@@ -308,6 +318,20 @@ def _are_days(found: Sequence[re.Match[str] | None]) -> bool:
     """Whether numbers of two digits next to months are rather days: "Jan 03" to "Dec 28"."""
     numbers = {match["y"] for match in found if match}
     return len(numbers) >= _MANY_DAYS and all(len(n) == 2 and int(n) <= 31 for n in numbers)
+
+
+def first_year_of(text: str) -> str:
+    """The first of two years in a row, "2010" of "2010/11"; "" if the text is something else."""
+    found = _SEASON.fullmatch(text)
+    if found is None or len(found[2]) == 1:
+        return ""
+    return found[1] if str(int(found[1]) + 1).endswith(found[2]) else ""
+
+
+def _are_seasons(texts: Sequence[str]) -> bool:
+    """Whether texts are seasons or school years, "2010/11", not months."""
+    years = [first_year_of(text) for text in texts if _SEASON.fullmatch(text)]
+    return len(years) >= _FEWEST_SEASONS and all(years)
 
 
 def _check_order(name: str, found: Sequence[re.Match[str] | None], order: str) -> None:
@@ -374,6 +398,7 @@ def _day(match: re.Match[str], order: str, first_year: int) -> float:
         m = _first_month(match[0], int(part["q"]))
     else:
         m = int(month) if month.isdecimal() else month_of(month)
+        m = min(m, _MONTHS_OF_YEAR) if order == "m.y" else m
     if not (1 <= m <= 12 and y >= 1 and 1 <= int(day) <= monthrange(y, m)[1]):
         return np.nan
     return float(date(y, m, int(day)).toordinal() - _EPOCH) + _hours(part) / 24.0

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from craftc._common.typing import Integers
+from craftc._common.typing import Floats, Integers
 from craftc.reading.dates import LONGEST, SAMPLE, Hours
 from craftc.reading.placeholders import are_few
+from craftc.reading.quantities import ZERO, seconds_of
 
 _SECONDS = r"(?P<second>\d{1,2}(?:[.,]\d+)?)"
 _CLOCK = re.compile(rf"(?P<sign>[-−])?(?P<hour>\d{{1,5}}):(?P<minute>[0-5]\d)(?::{_SECONDS})?")
@@ -27,6 +28,7 @@ _FORMS = (
         re.IGNORECASE,
     ),
 )
+_DECIMALS = 12  # of hours, so that seconds have nine
 _HOURS = {"day": 24.0, "hour": 1.0, "minute": 1 / 60, "second": 1 / 3600}
 #: Names of columns of durations, whose hours do not begin anew after 24.
 _DURATION = re.compile(
@@ -52,6 +54,7 @@ def parse_durations(
             continue
         found = [form.fullmatch(text) if len(text) <= LONGEST else None for text in texts]
         hours = np.array([np.nan if match is None else _hours_of(match) for match in found])
+        hours[[ZERO.fullmatch(text) is not None for text in texts]] = 0.0
         good = np.isfinite(hours)
         if not are_few(texts, good, counts, len(np.unique(hours[good]))):
             continue
@@ -63,6 +66,12 @@ def parse_durations(
             return None
         return Hours(hours, [text for text, ok in zip(texts, good, strict=True) if not ok])
     return None
+
+
+def in_unit(hours: Floats, unit: str) -> Floats:
+    """Hours in a unit of time; units of numbers are rounded, so that 40 minutes are 40."""
+    values: Floats = hours / (seconds_of(unit) / 3600.0)
+    return values if unit in ("hours", "days") else np.round(values, 9)
 
 
 def _n_parts(match: re.Match[str]) -> int:
@@ -77,5 +86,5 @@ def _hours_of(match: re.Match[str]) -> float:
     hours = sum(float(number.replace(",", ".")) * _HOURS[part] for part, number in parts.items())
     negative = "sign" in match.re.groupindex and match["sign"]
     if negative and "day" in parts:  # -1 days +23:00:00 is one hour before
-        return round(hours - 48.0 * float(parts["day"]), 9)
-    return round(-hours if negative else hours, 9)
+        return round(hours - 48.0 * float(parts["day"]), _DECIMALS)
+    return round(-hours if negative else hours, _DECIMALS)

@@ -162,6 +162,8 @@ def _unreadable(file: InputFile, error: Exception) -> str:
 
 def _read(file: InputFile, head: bytes, form: FileForm) -> RawTable:
     """Read a file by the format that its first bytes show."""
+    if form.sheet is not None and not head.startswith((ZIP, OLD_EXCEL)):
+        raise TableError(f"{file.shown} is no workbook: sheet={form.sheet!r} has no effect on it.")
     if head.startswith(COLUMNAR):
         return _read_columnar(file, head)
     if head.startswith(ZIP):
@@ -417,8 +419,8 @@ def _side_by_side(frame: pd.DataFrame, header: list[str]) -> SideBySide | None:
 def _parsed(
     file: InputFile, encoding: Encoding, delimiter: Delimiter, start: int, names: list[str]
 ) -> tuple[pd.DataFrame, dict[int, int]]:
-    """The records from `start` on, as texts, without blank lines; and the rows below these, each with the
-    number of blank lines above it.
+    """The records from `start` on, as texts, without blank lines, which their labels count; and the rows
+    below these, each with the number of blank lines above it.
     """
     whole = _parsed_lines(file, encoding, delimiter, start, names, skip_blank_lines=False)
     empty = empty_lines(whole)
@@ -428,6 +430,10 @@ def _parsed(
     row = np.flatnonzero(~empty_lines(frame))
     n_above = np.flatnonzero(~empty) - row
     below = np.flatnonzero(np.diff(n_above, prepend=0))
+    if len(below):
+        blank = np.zeros(len(frame), np.intp)
+        blank[row] = n_above
+        frame.index += np.maximum.accumulate(blank)
     return frame, dict(zip(row[below].tolist(), n_above[below].tolist(), strict=True))
 
 

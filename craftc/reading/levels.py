@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.messages import as_text, need_pandas
-from craftc._common.typing import Floats
+from craftc._common.typing import Floats, Integers
 from craftc.reading.cells import MAX_INTEGER_CODES
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _FEWEST_ITEMS = 5  # columns of a scale that have all of its answers
+_LARGEST_TICK = 99.0  # number of an answer next to blank cells; larger ones, such as years, are constants
 
 
 def text_levels(codes: NDArray[np.intp], texts: list[str]) -> pd.Categorical:
@@ -37,12 +38,26 @@ def number_levels(values: Floats) -> pd.Categorical:
     return cells
 
 
+def are_codes(distinct: Floats, counts: Integers, n_rows: int, *, ticks: bool) -> bool:
+    """Whether whole numbers are codes of categories: at most five different ones, in two rows each on
+    average. `ticks`: whether blank cells next to a single 1 are none, so that one row is enough.
+    """
+    present = int(counts.sum())
+    if len(distinct) == 1 and present < n_rows:
+        (number,) = distinct.tolist()
+        return abs(number) <= _LARGEST_TICK and (present > 1 or (ticks and number == 1.0))
+    return len(distinct) <= MAX_INTEGER_CODES and 2 * len(distinct) <= present
+
+
 def items_of_scales(columns: Mapping[str, pd.Series]) -> dict[tuple[int, int], dict[str, pd.Series]]:
     """The numbers of the items of questionnaires among columns of codes, by the ends of their scale: at least
     five columns with the same five consecutive numbers, and columns with all but one of these. The order of
     other codes is not known.
     """
-    values = {name: np.array(column.cat.categories, np.float64) for name, column in columns.items()}
+    levels = {name: column.cat.categories for name, column in columns.items()}
+    values = {  # ticked boxes have fewer levels, which may be words
+        name: np.array(own, np.float64) for name, own in levels.items() if len(own) >= MAX_INTEGER_CODES - 1
+    }
     whole = [(int(own.min()), int(own.max())) for own in values.values() if len(own) == MAX_INTEGER_CODES]
     out: dict[tuple[int, int], dict[str, pd.Series]] = {}
     for low, high in dict.fromkeys(whole):
@@ -51,7 +66,7 @@ def items_of_scales(columns: Mapping[str, pd.Series]) -> dict[tuple[int, int], d
         out[low, high] = {
             name: columns[name].astype(object).map(float, na_action="ignore").astype(np.float64)
             for name, own in values.items()
-            if len(own) >= MAX_INTEGER_CODES - 1 and low <= own.min() and own.max() <= high
+            if low <= own.min() and own.max() <= high
         }
         values = {name: own for name, own in values.items() if name not in out[low, high]}
     return out

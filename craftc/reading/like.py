@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MOST = 12  # names that an error lists
+_YEARS = 1900.0, 2100.0  # as days since 1970-01-01 they are in 1975
 
 
 class Fitted(Protocol):
@@ -147,8 +148,16 @@ def note_of_unused(names: Sequence[str]) -> str:
 
 
 def _as_days(name: str, days: pd.Series) -> list[str]:
-    """A note about plain numbers in the place of dates that would be far from now."""
-    last = np.datetime64(0, "D") + int(days.max()) if days.notna().any() else np.datetime64("NaT")
+    """A note about plain numbers in the place of dates that would be far from now; TableError if all could
+    be years.
+    """
+    present = days.dropna()
+    if len(present) and (present % 1.0 == 0.0).all() and present.between(*_YEARS).all():
+        raise TableError(
+            f"Column {quoted(name)}: the model was fitted on dates, but the cells are years, such as "
+            f"{as_text(present.iloc[0])}; write the dates as in the fit."
+        )
+    last = np.datetime64(0, "D") + int(present.max()) if len(present) else np.datetime64("NaT")
     if not last > np.datetime64("today") + 365 * AHEAD:
         return []
     return [

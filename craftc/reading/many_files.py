@@ -95,8 +95,8 @@ def is_table_name(name: str) -> bool:
 def joined(paths: Sequence[str], tables: Sequence[RawTable], n_lines: Sequence[int]) -> RawTable:
     """The rows of several files as one table, with the columns of the first one.
 
-    `n_lines`: rows of each file, from which lines that are no rows have been removed. The index goes on
-    through the files.
+    `n_lines`: lines of each file before lines that are no rows were removed. The index goes on through the
+    files.
 
     Raises TableError: a file has other columns than the first one, or another decimal mark.
     """

@@ -12,7 +12,6 @@ from craftc._common.messages import as_text, listed, need_pandas, quoted
 from craftc._common.typing import Floats, Integers
 from craftc.reading.cell_parts import find_parts
 from craftc.reading.cells import (
-    MAX_INTEGER_CODES,
     NA_VALUES,
     NUMERIC_NA_VALUES,
     float_of,
@@ -22,13 +21,14 @@ from craftc.reading.cells import (
     table_marks,
 )
 from craftc.reading.dates import are_long_codes, integer_dates, parse_dates, parse_times, typed_days
-from craftc.reading.durations import parse_durations
+from craftc.reading.durations import in_unit, parse_durations
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError
 from craftc.reading.joined import find_joined
 from craftc.reading.labelled import own_labels
-from craftc.reading.levels import items_of_scales, number_levels, text_levels
+from craftc.reading.levels import are_codes, items_of_scales, number_levels, text_levels
 from craftc.reading.mixed_cells import with_cells_of_one_kind
+from craftc.reading.quantities import seconds_of
 from craftc.reading.remarks import (
     about_answers,
     about_codes,
@@ -55,6 +55,7 @@ from craftc.reading.several import (
 from craftc.reading.thousands import with_thousands
 from craftc.reading.unusable import (
     CONSTANT,
+    CONSTANT_OF_SOME,
     DATES,
     EMPTY,
     IDS,
@@ -71,7 +72,6 @@ from craftc.table.sentinels import sentinel_dates, sentinels
 if TYPE_CHECKING:
     import pandas as pd
 
-_ONE_DATE = "one value in every row with a date"
 _EXACT_INTEGERS = 2.0**53  # float64 skips whole numbers above it
 _LOOKED_AT = 2000  # cells of a column that show the decimal mark of a table
 
@@ -181,8 +181,9 @@ class _Reader:
             reason = EMPTY
         elif name in self._roles.categorical or name in self._roles.numeric:
             reason = ""
-        elif not reason and present == len(series) > 1 and series.nunique() == 1:
-            reason = CONSTANT
+        elif not reason and len(series) > 1 and series.nunique() == 1:
+            codes = isinstance(series.dtype, self._pd.CategoricalDtype)
+            reason = CONSTANT if present == len(series) else "" if codes else CONSTANT_OF_SOME
         self._columns[name] = series
         if reason and name not in self._roles.kept:
             self._unusable[name] = reason
@@ -238,6 +239,9 @@ class _Reader:
                 self._text(name, column.astype(object))
             return
         if kind in ("bytes", "complex"):
+            if not self._drop and name not in self._roles.kept:
+                what = f"Column {quoted(name)} holds {kind} instead of numbers or text"
+                raise TableError(f"{what}; convert it, or leave it out.")
             self._put(name, column, f"{kind} instead of numbers or text")
         elif name in self._roles.categorical and kind in INFERRED_DATES + INFERRED_DURATIONS:
             self._text(name, column.astype(object))
@@ -245,7 +249,7 @@ class _Reader:
             self._dates(name, typed_days(column, kind))
         elif kind in INFERRED_DURATIONS:
             seconds = pd.to_timedelta(column).dt.total_seconds().to_numpy(np.float64, na_value=np.nan)
-            self._hours(name, seconds / 3600.0, "duration", 24)
+            self._hours(name, seconds / 3600.0, "duration", "days")
         elif kind in ("mixed", "unknown-array") and self._may_split(name) and self._split_lists(name, column):
             return
         elif kind == "boolean" and name not in self._roles.numeric:
@@ -282,6 +286,9 @@ class _Reader:
         except OverflowError:  # Python's integers have no largest one
             self._text(name, column.astype(object))
             return
+        if n_infinite := int(np.isinf(values).sum()):
+            values = np.where(np.isinf(values), np.nan, values)
+            self._notes.append(f"{quoted(name)}: {n_infinite:,} infinite number(s) became missing.")
         if name in self._roles.categorical:
             self._put(name, number_levels(values))
         else:
@@ -406,18 +413,10 @@ class _Reader:
         if name not in self._roles.dates and self._as_hours(name, cells, counts, of_rows):
             return True
         if not forced:
-            dates = (
-                None
-                if name in self._roles.kept
-                else parse_dates(
-                    cells,
-                    counts,
-                    name=name,
-                    forced=name in self._roles.dates,
-                    known=(str(recipe.get("order", "")), int(str(recipe.get("first_year", 0)))),
-                )
-            )
-            if dates is not None:
+            by_name = name in self._roles.dates
+            known = str(recipe.get("order", "")), int(str(recipe.get("first_year", 0)))
+            dates = parse_dates(cells, counts, name=name, forced=by_name, known=known)
+            if dates is not None and name not in self._roles.kept:
                 self._note_recipe(name, order=dates.order, first_year=dates.first_year)
                 remarks = [*filter(None, [dates.remark, bad_cells(name, dates.bad, cells, counts)])]
                 self._dates(name, of_rows(dates.days), remarks, monthly=dates.monthly)
@@ -459,22 +458,30 @@ class _Reader:
     ) -> bool:
         """Whether the cells of a text column are durations or times of day, which are then used in hours."""
         recipe, what = self._recipe(name), "duration"
-        hours = None if recipe.get("time") else parse_durations(cells, counts, name, bool(recipe.get(what)))
+        known = bool(recipe.get(what)) or 60.0 <= seconds_of(str(recipe.get("unit", ""))) <= 86_400.0
+        hours = None if recipe.get("time") else parse_durations(cells, counts, name, known)
         if hours is None:
             hours, what = parse_times(cells, counts, name, bool(recipe.get("time"))), "time"
         if hours is None:
             return False
         bad = bad_cells(name, hours.bad, cells, counts)
-        self._hours(name, of_rows(hours.values), what, 1, f"; {bad}" if bad else "")
+        self._hours(name, of_rows(hours.values), what, "hours", f"; {bad}" if bad else "", cells)
         return True
 
-    def _hours(self, name: str, hours: Floats, what: str, unit: int, remark: str = "") -> None:
-        """Use times of day, or durations in the unit of the fit, otherwise in this many hours."""
-        unit = int(str(self._recipe(name).get(what, unit)))
-        self._note_recipe(name, **{what: unit})
-        held, used = "durations" if what == "duration" else "times of day", "days" if unit == 24 else "hours"
-        self._notes.append(f"{quoted(name)} holds {held}, which are used in {used}{remark}.")
-        self._numbers(name, hours / unit, quantity=True)
+    def _hours(
+        self, name: str, hours: Floats, what: str, unit: str, remark: str = "", cells: Sequence[str] = ()
+    ) -> None:
+        """Use times of day in hours, or durations in the unit of the fit, otherwise in this one."""
+        fitted = str(self._recipe(name).get("unit", unit))
+        if what == "time" or not seconds_of(fitted):
+            other_unit(name, self._recipe(name), hours, unit, cells)
+        else:
+            hours, unit = in_unit(hours, fitted), fitted
+            self._note_recipe(name, unit=unit)
+        self._note_recipe(name, **{what: 1})
+        held = "durations" if what == "duration" else "times of day"
+        self._notes.append(f"{quoted(name)} holds {held}, which are used in {unit}{remark}.")
+        self._numbers(name, hours, quantity=True)
         if what == "time" and name not in self._roles.numeric:
             self._kinds[name] = ("periodic", PARTS["hour"][0])
 
@@ -498,11 +505,7 @@ class _Reader:
             and (days := integer_dates(distinct, name, forced=name in self._roles.dates)) is not None
         ):
             self._dates(name, np.append(days, np.nan)[np.searchsorted(distinct, values)])  # NaN comes last
-        elif (
-            whole
-            and len(distinct) <= MAX_INTEGER_CODES
-            and (2 * len(distinct) <= present or self._is_box(name, values, distinct))
-        ):
+        elif whole and are_codes(distinct, counts, len(values), ticks=self._roles.blanks == "auto"):
             self._put(name, number_levels(values))
             self._codes.append(name)
             self._notes += far_cells(name, "numbers", sentinels(distinct, counts))
@@ -518,9 +521,6 @@ class _Reader:
             self._of_use |= dict.fromkeys(use, name)
             self._notes += [*use, *far_cells(name, "numbers", sentinels(distinct, counts))]
 
-    def _is_box(self, name: str, values: Floats, distinct: Floats) -> bool:
-        return self._roles.blanks == "auto" and distinct.tolist() == [1.0] and bool(np.isnan(values).any())
-
     def _dates(self, name: str, days: Floats, remarks: Sequence[str] = (), *, monthly: bool = False) -> None:
         """Use day numbers, and parts that repeat, or set them aside; months without days have no weekday."""
         days = np.where(np.isin(days, self._na_days), np.nan, days)
@@ -528,7 +528,7 @@ class _Reader:
             self._put(name, days, DATES)
             return
         series = self._pd.Series(days)
-        self._put(name, series, _ONE_DATE if series.hasnans and series.nunique() == 1 else "")
+        self._put(name, series)
         self._kinds[name] = "date"
         parts, few = {}, []
         if self._roles.dates_as == "parts":

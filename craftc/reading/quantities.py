@@ -46,6 +46,8 @@ _FAMILIES: tuple[tuple[tuple[float, str], ...], ...] = (
     ),
     ((1.0, "l"), (0.1, "dl"), (1e-2, "cl"), (1e-3, "ml")),
 )
+#: A number that needs no unit.
+ZERO = re.compile(r"0+(?:[.,]0+)?")
 _MINUTES_OR_MONTHS = "m"
 _AMOUNT = r"(\d+(?:[.,]\d+)?)\s?([^\W\d_]+\.?|['\"])"
 _TEXT = re.compile(rf"(?:{_AMOUNT},?\s*)+(?P<rest>\d{{1,2}})?(?:\s(?:ago|old|alt))?")
@@ -81,7 +83,11 @@ def parse_quantities(texts: Sequence[str], counts: Integers, wanted: str = "") -
         if family is _FAMILIES[0]:
             years = bool(used.intersection(family[0][1].split()))
             size_of[_MINUTES_OR_MONTHS] = family[1 if years else 5][0]
-        read = [_size(parts, size_of, [size for size, _ in family]) for parts in split]
+        sizes = [size for size, _ in family]
+        read = [
+            0.0 if ZERO.fullmatch(text) else _size(parts, size_of, sizes)
+            for text, parts in zip(texts, split, strict=True)
+        ]
         values = np.array([np.nan if each is None else each for each in read])
         n_cells = int(counts[np.isfinite(values)].sum())
         if best is None or n_cells > best[0]:
@@ -94,16 +100,26 @@ def parse_quantities(texts: Sequence[str], counts: Integers, wanted: str = "") -
         return None
     units: Counter[str] = Counter()
     for parts, n, ok in zip(split, counts.tolist(), good.tolist(), strict=True):
-        if ok:
+        if ok and parts:
             units[parts[0][1]] += n
     unit = wanted if wanted.casefold() in size_of else units.most_common(1)[0][0]
     own = size_of[unit.casefold()]
-    others = sorted(each for each in units if size_of[each.casefold()] != own)
+    others = sorted(
+        each
+        for each in units
+        if (each.casefold() != unit.casefold() if wanted else size_of[each.casefold()] != own)
+    )
     if not others and not several:
         return None
     change = f"{', '.join(map(repr, others))} converted to {unit!r}" if others else ""
     added = f"the parts of cells such as {several!r} added, in {unit!r}" if several else ""
     return Quantities(np.round(values / own, 9), unit, added or change)
+
+
+def seconds_of(unit: str) -> float:
+    """The seconds of a unit of time; 0 if it is none."""
+    name = unit.rstrip(".").casefold()
+    return next((size for size, names in _FAMILIES[0] if name in names.split()), 0.0)
 
 
 def _parts(text: str) -> list[tuple[float, str]]:

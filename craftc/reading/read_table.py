@@ -283,7 +283,7 @@ def open_table(path_or_frame: object, form: FileForm | None = None) -> RawTable:
     form, notes = form or FileForm(), list[str]()
     paths = paths_of(path_or_frame, notes)
     tables = [_of_frame(path_or_frame)] if paths is None else [read_file(path, form) for path in paths]
-    n_lines = [len(table.frame) for table in tables]
+    n_lines = [len(table.frame) + max(table.blank_above.values(), default=0) for table in tables]
     for table in tables if not form.all_lines else ():
         table.frame, set_aside = without_no_rows(
             table.frame, form.header is not False, table.n_above, table.blank_above

@@ -64,10 +64,12 @@ def other_unit(
     fitted = str(recipe.get("unit", ""))
     if not fitted or unit == fitted:
         return []
-    if unit:
+    if unit:  # which is written in another way in some cells, such as ℃
+        shown = [cell for cell in cells if all(part in cell for part in unit.split())] or [*cells]
+        example = f", as in {quoted(shown[0])}" if shown else ""
         raise TableError(
             f"Column {quoted(name)}: the model was fitted on numbers with {fitted!r}, but the cells have "
-            f"{unit!r}, as in {quoted(next(cell for cell in cells if unit in cell))}; convert them."
+            f"{unit!r}{example}; convert them."
         )
     shares = fitted == "%" and 0.0 < np.nanmax(np.abs(values), initial=0.0) <= 1.0
     but = ", although none exceeds 1: shares have to be multiplied by 100" if shares else ""

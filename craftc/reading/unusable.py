@@ -33,6 +33,7 @@ T = TypeVar("T")
 Cells: TypeAlias = "LevelColumn | Floats | None"
 
 EMPTY, CONSTANT, DATES = "no value in any row", "one value in every row", "dates"
+CONSTANT_OF_SOME = "one value in every row that has one"
 TEXTS_OF_SOME = "a different text in every row that has one"
 TEXTS_OF_GROUPS = f"{TEXTS_OF_SOME}; fill it down if it stands for the rows below, too"
 NEARLY_TEXTS = "a different text in almost every row"

@@ -395,14 +395,13 @@ class Page:
     @property
     def units(self) -> str:
         """The units of the columns, as the table was read: "wait in hours, price in €"; empty without any."""
-        schema, hours = self.model.schema_, {"1": "hours", "24": "days"}
-        recipes, found = schema.reading.get("columns", {}), []
+        schema, found = self.model.schema_, []
+        recipes = schema.reading.get("columns", {})
         for column, at in zip(self.columns, self.facts.view.members, strict=True):
             recipe = recipes.get(schema.columns[at[0]])
             said = recipe if isinstance(recipe, Mapping) else {}
-            unit = said.get("unit") or hours.get(str(said.get("duration")))
-            if unit and column.numeric:
-                found.append(f"{column.name} in {unit}")
+            if said.get("unit") and column.numeric:
+                found.append(f"{column.name} in {said['unit']}")
         return ", ".join(found)
 
     def names_of(self, *, numeric: bool) -> str:

@@ -164,3 +164,56 @@ def test_minutes_and_seconds_with_fractions_are_durations():
     assert kind is None
     assert hours[1] == pytest.approx(2 / 60 + 7.11 / 3600)
     assert "durations" in notes
+
+
+@pytest.mark.parametrize(
+    ("form", "clock"),
+    [
+        ("%Y/%m/%d %I:%M:%S %p GMT+2", True),
+        ("%Y/%m/%d %I:%M:%S %p GMT-11", True),
+        ("%Y/%m/%d %I:%M:%S %p GMT+5:30", True),
+        ("%d/%m/%Y %Hh%M", True),
+        ("%d.%m.%Y %H h %M", True),
+        ("0%m.%Y", False),
+    ],
+)
+def test_dates_of_forms_accounts_and_french_hours(form, clock):
+    times = pd.date_range("2022-12-17 02:05", periods=40, freq="17D7h13min")
+    days, kind, notes = read(times.strftime(form).tolist())
+    assert kind == "date"
+    expected = times.floor("s") if clock else times.to_period("M").to_timestamp()
+    np.testing.assert_allclose(days, (expected - pd.Timestamp(0)) / pd.Timedelta(days=1), atol=1e-9)
+    assert "twelfth" not in notes
+
+
+def test_periods_after_the_twelfth_are_in_the_last_month():
+    days, kind, notes = read([f"{1 + i % 16:03d}.{2010 + i % 3}" for i in range(96)], "Periode")
+    assert kind == "date"
+    assert days[15] == days[60] == (pd.Timestamp("2010-12-01") - pd.Timestamp(0)).days  # 016.2010, 013.2010
+    assert "periods after the twelfth are taken as the twelfth" in notes
+
+
+@pytest.mark.parametrize("form", ["{}/{:02}", "{}-{:02}", "{}/20{:02}"])
+def test_seasons_are_no_months(form):
+    seasons = [form.format(2002 + i % 10, 3 + i % 10) for i in range(60)]
+    years, kind, notes = read(seasons)
+    assert (years.tolist(), kind) == ([2002 + i % 10 for i in range(60)], None)
+    assert "years with the next one taken as the first of the two" in notes
+    model = craftc.CRAFT(random_state=0).fit(
+        craftc.read_table(pd.DataFrame({"x": seasons, "y": np.arange(60) * 7 % 31}))
+    )
+    new = pd.DataFrame({"x": ["2010/11", "2011/12"], "y": [1, 2]})
+    assert craftc.read_table(new, like=model)["x"].tolist() == [2010, 2011]
+    few = [form.format(2009 + i % 4, 10 + i % 4) for i in range(60)]
+    assert read(few)[0].tolist() == few
+    months = [f"{2009 + i % 4}/{10 + i % 3}" for i in range(60)]
+    assert read(months)[1] == "date"
+    assert read([*months, "2010/1", "2010/2"])[1] == "date"
+
+
+@pytest.mark.parametrize("form", ["{} Uhr", "{}:00 Uhr", "{}.00 Uhr"])
+def test_full_hours_of_the_day(form):
+    hours, kind, _ = read([form.format(i * 5 % 24) if i % 3 else f"{i * 5 % 24} Uhr" for i in range(60)])
+    assert (hours.tolist(), kind) == ([i * 5 % 24 for i in range(60)], ("periodic", 24.0))
+    assert read([f"{i} Uhr" for i in range(60)])[1] is None
+    assert read([f"{i % 24} h" for i in range(60)])[1] is None

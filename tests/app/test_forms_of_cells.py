@@ -149,6 +149,27 @@ def test_ticked_boxes_of_files(read, tick):
     assert [table[name].nunique() for name in "abcdef"] == [1] * 6
 
 
+@pytest.mark.parametrize("number", [2024, 400123, 2.5, -1000])
+def test_a_number_that_is_no_tick(read, number):
+    content = column([*[number] * 39, ""])
+    table, notes = read(content)
+    assert list(table) == ["y"]
+    assert table.attrs["unusable"] == {"x": "one value in every row that has one"}
+    assert "Blank" not in notes
+    assert read(content, on_unusable="keep")[0]["x"].isna().sum() == 1
+
+
+def test_numbers_of_answers_are_ticks():
+    boxes = {f"q{k}": np.where(TICKS[:, k - 1], str(k), "") for k in range(1, 7)}
+    table = craftc.read_table(pd.DataFrame(boxes))
+    assert [sorted(set(table[name])) for name in boxes] == [
+        ["0", "1"],
+        *(["234"[k], "no"] for k in range(3)),
+        ["5", "no"],
+        ["6", "no"],
+    ]
+
+
 def test_ticks_of_either_case(read):
     spelled = [["x", "X"][i % 2] if each else "" for i, each in enumerate(TICKS[:, 0])]
     table, notes = read(column(spelled, "a"))
@@ -165,7 +186,8 @@ def test_single_values_that_are_no_ticks(read):
     ]
     table, notes = read("a;b;c;d\n" + "\n".join(rows) + "\n")
     assert "Blank" not in notes
-    assert table["a"].isna().sum() == table["b"].isna().sum() == 20
+    assert table["a"].isna().sum() == 20
+    assert table.attrs["unusable"] == dict.fromkeys("bc", "one value in every row that has one")
 
 
 # ---- several answers ----
@@ -477,6 +499,25 @@ def test_infinite_numbers_are_missing(read):
     table, notes = read(column(cells))
     assert table["x"].isna().sum() == 30
     assert "30 cells that cannot be read became missing: 'inf', '-inf', 'Infinity'" in notes
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "Float64", object])
+def test_infinite_numbers_of_a_frame_are_missing(dtype):
+    cells = [[np.inf, -np.inf][i % 9] if i % 9 < 2 else i / 7 for i in range(90)]
+    frame = pd.DataFrame({"x": pd.Series(cells, dtype=dtype), "y": np.arange(90) % 7 / 3})
+    table = craftc.read_table(frame)
+    assert table["x"].isna().sum() == 20
+    assert "'x': 20 infinite number(s) became missing." in table.attrs["notes"]
+    model = craftc.CRAFT(random_state=0).fit(table)
+    assert craftc.read_table(frame, like=model)["x"].isna().sum() == 20
+
+
+@pytest.mark.parametrize("cells", [[b"a", b"b"] * 20, [1j, 2.0] * 20])
+def test_cells_that_no_estimator_takes_are_not_kept(cells):
+    frame = pd.DataFrame({"x": cells, "y": np.arange(40) % 7 / 3})
+    assert "instead of numbers or text" in craftc.read_table(frame).attrs["unusable"]["x"]
+    with pytest.raises(ValueError, match=r"'x' holds .* instead of numbers or text; convert it, or leave it"):
+        craftc.read_table(frame, on_unusable="keep")
 
 
 def test_codes_of_missing_answers_among_texts(read):

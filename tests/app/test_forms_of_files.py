@@ -524,3 +524,8 @@ def test_arff(read):
         read(arff(rows=[["{0 red", "4 3}"]] * 3))
     with pytest.raises(ValueError, match="without @data"):
         read("@relation x\n@attribute a numeric\n")
+
+
+def test_files_without_sheets(read):
+    with pytest.raises(ValueError, match=r"'.*t\.csv' is no workbook: sheet='Jan' has no effect on it"):
+        read("a,b\n1,2\n3,4\n5,6\n", sheet="Jan")

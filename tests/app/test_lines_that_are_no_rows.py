@@ -159,3 +159,28 @@ def test_hidden_sheets_and_rows(tmp_path):
     assert "the first that is a table and not hidden, 'Data', was read" in table.attrs["notes"][0]
     assert table.attrs["notes"][1].startswith("2 row(s) that the sheet hides, as by a filter, were read, too")
     assert len(craftc.read_table(path, sheet=0)) >= 59
+
+
+# ---- the places of rows ----
+
+
+@pytest.mark.parametrize("above", [[], ["Report", ""]])
+@pytest.mark.parametrize("between", ["", "total", "total and blank", "blank and total"])
+def test_rows_have_their_place_in_the_file(tmp_path, above, between):
+    lines = []
+    for region, part in GROUPS:
+        total = [";".join(line(f"Total {region}", [part["sales"].sum(), part["costs"].sum()]))]
+        gap = [each for word in between.split(" and ") for each in (total if word == "total" else [""])]
+        lines += [*(";".join(map(str, row)) for row in part.values.tolist()), *gap]
+    paths = [tmp_path / name for name in ("a.csv", "b.csv")]
+    for path in paths:
+        path.write_text("\n".join([*above, ";".join(TABLE), *lines]) + "\n")
+    sales = [each.split(";")[2] for each in lines if each and not each.startswith("Total")]
+    places = [i for i, each in enumerate(lines) if each and not each.startswith("Total")]
+    table = craftc.read_table(paths[0])
+    assert table.index.tolist() == places
+    assert table["sales"].tolist() == list(map(float, sales))
+    both = craftc.read_table(paths).index.tolist()
+    assert both[: len(places)] == places
+    assert np.diff(both[len(places) :]).tolist() == np.diff(places).tolist()
+    assert both[len(places)] > max(places)

@@ -249,6 +249,53 @@ def test_the_form_of_a_file_of_the_fit_does_not_hide_columns_of_another(tmp_path
         craftc.read_table(books["Feb"], like=model)
 
 
+MINUTES = (OTHER - OTHER.min()).round().astype(int) % 50 + 5
+
+
+@pytest.mark.parametrize(
+    ("form", "cells", "minutes"),
+    [
+        ("{} min", ["1 h 20 min", "40 min", "0"], [80, 40, 0]),
+        ("{} min", ["1:20", "0:40", "0"], [80, 40, 0]),
+        ("{} min", ["1.5 h", "40 min", "0"], [90, 40, 0]),
+        ("{} Minuten", ["40 min", "55 min", "1 h"], [40, 55, 60]),
+        ("1 h {} min", ["90 min", "0", "45 min"], [90, 0, 45]),
+        ("1 h {} min", ["1.5 Std", "0.75 Std"], [90, 45]),
+        ("1 h {} min", ["1.5 days", "12 h"], [2160, 720]),
+        ("1 h {} min", ["PT1H20M", "PT20M"], [80, 20]),
+    ],
+)
+def test_durations_have_the_unit_of_the_fit(scored, form, cells, minutes):
+    found, _ = scored(
+        csv(wait=[form.format(i) for i in MINUTES], x=OTHER), csv(wait=cells, x=OTHER[: len(cells)])
+    )
+    unit = 60.0 if "h" in form else 1.0
+    np.testing.assert_allclose(found["wait"], np.array(minutes) / unit, atol=1e-9)
+
+
+def test_short_durations_keep_their_digits():
+    seconds = np.arange(1, 61) * 1e-3
+    table = pd.DataFrame({"wait": pd.to_timedelta(seconds, unit="s"), "x": np.arange(60) * 7 % 31})
+    read = craftc.read_table(table)
+    np.testing.assert_allclose(read["wait"], seconds / 86400.0, rtol=1e-12)
+
+
+def test_numbers_in_the_place_of_durations_and_dates(scored):
+    waits = csv(wait=[f"1 h {i} min" for i in MINUTES], x=OTHER)
+    found, notes = scored(waits, csv(wait=["80", "45"], x=[0.0, 8.0]))
+    assert found["wait"].tolist() == [80.0, 45.0]
+    assert "taken as numbers with 'hours', as in the fit" in notes
+    with pytest.raises(ValueError, match="fitted on numbers with 'hours', but the cells have 'kg'"):
+        scored(waits, csv(wait=["80 kg", "45 kg"], x=[0.0, 8.0]))
+    weights = csv(wait=[f"{i} kg" for i in MINUTES], x=OTHER)
+    for cells, shown in ((["1:20", "0:40"], "1:20"), (["1 h 20 min", "40 min"], "1 h 20 min")):
+        with pytest.raises(ValueError, match=f"'kg', but the cells have .*, as in '{shown}'"):
+            scored(weights, csv(wait=cells, x=[0.0, 8.0]))
+    dates = csv(day=[f"{1 + i % 28}.{1 + i % 12}.2023" for i in MINUTES], x=OTHER)
+    with pytest.raises(ValueError, match="fitted on dates, but the cells are years, such as 2024"):
+        scored(dates, csv(day=["2024", "2023"], x=[0.0, 8.0]))
+
+
 @pytest.mark.parametrize("typed", [True, False])
 def test_durations_of_another_kind_of_file_have_the_unit_of_the_fit(tmp_path, typed):
     wait = pd.to_timedelta(600.0 + 60.0 * (OTHER - OTHER.min()).round(), unit="s")

@@ -169,6 +169,49 @@ def test_new_rows_have_the_scale_of_the_fit():
         craftc.read_table(all_thousands.assign(x="2M"), like=model)
 
 
+@pytest.mark.parametrize(
+    ("form", "cells", "numbers"),
+    [
+        ("${}.50", ["$1.2k", "$3k", "$7.50"], [1200, 3000, 7.5]),
+        ("{},50 €", ["1,2 Mio €", "3 Mio. €"], [1.2e6, 3e6]),
+        ("{} kg", ["1.2k kg", "7 kg"], [1200, 7]),
+        ("{} Mio €", ["3 Mio €", "4 Mio €"], [3, 4]),
+    ],
+)
+def test_new_rows_in_thousands_of_the_unit_of_the_fit(form, cells, numbers):
+    fit = pd.DataFrame({"x": [form.format(3 + i * 7 % 31) for i in range(63)], "n": np.arange(63) * 11 % 13})
+    model = craftc.CRAFT(random_state=0).fit(craftc.read_table(fit))
+    new = pd.DataFrame({"x": cells, "n": 1})
+    assert craftc.read_table(new, like=model)["x"].tolist() == numbers
+    with pytest.raises(TableError, match="but the cells have '°C', as in '3 ℃'"):
+        craftc.read_table(new.assign(x="3 ℃"), like=model)
+
+
+@pytest.mark.parametrize("form", ["{} %", "{}.5 kg", "{} °C", "1 h {} min", "{}:15:00"])
+@pytest.mark.parametrize("zero", ["0", "0.0", "0,00"])
+@pytest.mark.parametrize("every", [2, 10])
+def test_zero_has_every_unit(form, zero, every):
+    cells = [zero if i % every == 0 else form.format(5 + i * 7 % 31) for i in range(100)]
+    table = craftc.read_table(pd.DataFrame({"duration": cells, "y": np.arange(100) * 7 % 31}))
+    assert (table["duration"] == 0.0).tolist() == [cell == zero for cell in cells]
+    assert "cannot be read" not in " | ".join(table.attrs["notes"])
+
+
+def test_zero_next_to_two_units():
+    assert numbers_of(["0", "1 kg", "500 g", "2 kg", "3 kg", "250 g", "7 kg"])[0] == [
+        0,
+        1,
+        0.5,
+        2,
+        3,
+        0.25,
+        7,
+    ]
+    read, notes = numbers_of(["0", "12 kg", "7", "31 kg", "45", "52 kg", "60"])
+    assert read == [0, 12, 7, 31, 45, 52, 60]
+    assert "numbers without 'kg' taken as numbers with it" in notes
+
+
 def test_a_unit_in_some_cells():
     read, notes = numbers_of(["12 kg", "7", "31 kg", "45", "52 kg", "60"])
     assert read == [12, 7, 31, 45, 52, 60]
@@ -262,3 +305,24 @@ def test_numbers_with_the_apostrophe_of_a_text():
     read, notes = numbers_of(["'1306", "'1421.5", "'9", "'-30", "'77", "'1,250"])
     assert read == [1306, 1421.5, 9, -30, 77, 1250]
     assert "thousands separators removed" in notes
+
+
+@pytest.mark.parametrize("mark", [".", ","])
+def test_no_thousands_stand_before_an_exponent(mark):
+    numbers = [1.639, 85.17, 0.1661, 204.5, 7.003, 3.25]
+    cells = [f"{number:.3E}".replace(".", mark) for number in numbers]
+    assert numbers_of(cells)[0] == numbers
+    assert numbers_of([f"{number:.3E}".replace(".", ",") + " kg" for number in numbers])[0] == numbers
+    table = pd.DataFrame({"x": cells * 9, "y": ["1.234", "2.345", "7.001"] * 18, "z": np.arange(54) % 7})
+    read = craftc.read_table(table)["y"].tolist()[:2]
+    assert read == ([1.234, 2.345] if mark == "." else [1234, 2345])
+
+
+def test_letters_of_statistics_behind_numbers():
+    cells = ["5.5 b", "6.1 p", "-0.3", "7", "5.9 e", "6.4", "8.25 bu"]
+    read, notes = numbers_of(cells)
+    assert read == [5.5, 6.1, -0.3, 7, 5.9, 6.4, 8.25]
+    assert "flags 'b', 'bu', 'e', 'p' removed" in notes
+    fit = pd.DataFrame({"x": cells * 9, "y": np.arange(63) * 7 % 31})
+    model = craftc.CRAFT(random_state=0).fit(craftc.read_table(fit))
+    assert craftc.read_table(fit[:2].assign(x="4.5 p"), like=model)["x"].tolist() == [4.5, 4.5]
