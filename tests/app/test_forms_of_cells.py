@@ -393,6 +393,39 @@ def test_sentinels(read, sentinel, low, high):
     assert "far from" not in read(column(rng.integers(low, high, 600)))[1]
 
 
+@pytest.mark.parametrize(
+    ("codes", "n", "share", "usual"),
+    [
+        ((-9, -8), 600, 0.1, lambda rng, n: rng.lognormal(7.5, 0.5, n).round()),
+        ((98, 99), 600, 0.02, lambda rng, n: rng.integers(0, 11, n)),
+        ((8, 9), 120, 0.06, lambda rng, n: rng.integers(1, 6, n)),
+    ],
+)
+def test_several_codes_of_a_missing_number(read, codes, n, share, usual):
+    values = usual(np.random.default_rng(0), n).astype(int)
+    assert "far from" not in read(column(values))[1]
+    values[: int(share * n)] = np.resize(codes, int(share * n))
+    _, notes = read(column(values))
+    both = ", ".join(map(str, codes))
+    assert f"'x' has {both} in {int(share * n)} rows, far from its other numbers" in notes
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_numbers_that_are_no_codes(read, seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([120, 600]))
+    for values in (
+        rng.normal(4, 6, n).round(),
+        rng.poisson(3, n) - rng.poisson(3, n),
+        rng.exponential(10, n).round() - 3,
+        rng.normal(100, 300, n).round(),
+        rng.normal(size=n).round(1),
+        rng.integers(-3, 4, n),
+        rng.geometric(0.3, n),
+    ):
+        assert "far from" not in read(column(values))[1]
+
+
 def test_few_values_have_no_sentinel(read):
     assert "far from" not in read(column(["1.234", "2.5", "13"][i % 3] for i in range(60)))[1]
 
