@@ -264,6 +264,20 @@ def test_an_answer_that_is_never_given_with_others_has_no_column():
             craftc.read_table(pd.DataFrame({"lang": ["SQL"], "age": [30]}), like=model, **{name: value})
 
 
+def test_several_answers_that_are_never_given_with_others():
+    """Such answers would be the same if none had a column; only "none" and its like need none."""
+    rng = np.random.default_rng(0)
+    colours = ["red/blue", "red", "blue", "green/red", "white", "black"]
+    for more in ([], ["none", "Nothing"]):
+        cells = rng.choice([*colours, *more], 300)
+        table = craftc.read_table(pd.DataFrame({"colour": cells, "x": rng.normal(size=300)}))
+        assert {name for name in table if name != "x"} == {
+            f"colour: {colour}" for colour in ("red", "blue", "green", "white", "black")
+        }
+        assert (table["colour: black"] == "yes").tolist() == (cells == "black").tolist()
+        assert ("'no' in each for" in table.attrs["notes"][0]) == bool(more)
+
+
 def test_free_texts_behind_one_answer_are_this_answer():
     cells = [f"{cell};Other: {i}, {i}" if i % 3 == 0 else cell for i, cell in enumerate(answers(";"))]
     table = craftc.read_table(pd.DataFrame({"lang": cells, "age": np.arange(300) / 7}))
