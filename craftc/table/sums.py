@@ -23,6 +23,9 @@ WIDEST = 500  # numbers among which sums are looked for
 _EXACT = 1e-9  # rounding of float64 in sums, relative to the largest cell
 # largest deviation by rounded cells, in standard deviations of the column: of a sum, of shares of a whole
 _ROUNDED, _PARTS = 1e-4, 0.05
+_PERCENT = 0.2  # of shares in whole percent
+_AS_ROUNDED = 1.25  # and their deviation, in that of independent roundings, at most
+_WHOLES = (1.0, 100.0)  # of which shares are parts
 _DECIMALS = 6
 _SHOWN = 4  # columns that a reason names
 
@@ -126,6 +129,11 @@ class _Sum:
         """Whether columns are only added and taken away."""
         return bool(np.isin(self.weights, (-1.0, 1.0)).all())
 
+    @property
+    def shares(self) -> bool:
+        """Whether the column is what others leave of a whole."""
+        return bool((self.weights < 0.0).all())
+
     def holds(self, y: Floats, x: Floats) -> bool:
         """Whether the column y is the sum of `x` (n, parts) in every row, but for the rounding of cells."""
         rest = np.abs(y - x @ self.weights - self.constant)
@@ -133,10 +141,14 @@ class _Sum:
             return True
         if not self.plain:
             return False
-        units = unit_of(y) + sum(unit_of(cells) for cells in x.T)
-        shares = bool((self.weights < 0.0).all())
-        bound = (_PARTS if shares else _ROUNDED) * y.std()
-        return bool(rest.max() <= units / 2 * (1 + 1e-6) and rest.std() <= bound)
+        units = np.array([unit_of(y), *map(unit_of, x.T)])
+        if rest.max() > units.sum() / 2 * (1 + 1e-6):
+            return False
+        if self.shares and np.isclose(self.constant, _WHOLES).any():
+            deviation = np.sqrt((rest * rest).mean())
+            if deviation <= min(_PERCENT * y.std(), _AS_ROUNDED * np.sqrt(units @ units / 12.0)):
+                return True
+        return bool(rest.std() <= (_PARTS if self.shares else _ROUNDED) * y.std())
 
     def said(self, names: Sequence[str]) -> str:
         """``the sum of 'a' and 'b'``, ``100 less 'a' and 'b'``, ``a weighted sum of 'a' and 'b'``."""
@@ -167,10 +179,10 @@ def _first_sum(columns: Sequence[Floats], sample: Floats, left: list[int], first
     varies = np.flatnonzero(size > _EXACT * np.abs(x).max(axis=0) * np.sqrt(len(x)))
     R = np.linalg.qr(centred[:, varies] / size[varies], mode="r")
     rest = np.abs(np.diagonal(R))
-    for place in np.flatnonzero(rest < _PARTS).tolist():
+    for place in np.flatnonzero(rest < _PERCENT).tolist():
         basis = varies[:place][rest[:place] > _EXACT]
         j = varies[place]
-        if len(basis) < 2 or left[j] < first:
+        if len(basis) < 2 or left[j] < first or not (rest[place] < _PARTS or _is_percent(x[:, j])):
             continue
         found = _solved(x[:, j], x[:, basis])
         own = basis[found.parts]
@@ -192,7 +204,8 @@ def _solved(y: Floats, x: Floats) -> _Sum:
     weights = np.linalg.lstsq(centred / scale, y - y.mean(), rcond=None)[0] / scale
     whole = np.round(weights)
     rounded = np.flatnonzero(whole)
-    if np.abs(whole).max() == 1.0 and (y - x @ whole).std() < _PARTS * size:
+    most = _PERCENT if (whole <= 0.0).all() else _PARTS
+    if np.abs(whole).max() == 1.0 and (y - x @ whole).std() < most * size:
         plain = _Sum([], whole[rounded], float(np.median(y - x @ whole)))
         if len(rounded) == len(whole) or plain.holds(y, x[:, rounded]):
             weights = whole
@@ -202,6 +215,12 @@ def _solved(y: Floats, x: Floats) -> _Sum:
     if without.holds(y, x[:, parts]):  # the median of rounded cells is hardly ever 0
         return without
     return _Sum(parts.tolist(), weights, float(np.median(y - x[:, parts] @ weights)))
+
+
+def _is_percent(x: Floats) -> bool:
+    """Whether cells may be shares in whole percent."""
+    whole = 1.0 if x.max() <= 1.0 else 100.0
+    return bool(x.min() >= 0.0 and x.max() <= whole and unit_of(x) == whole / 100.0)
 
 
 def unit_of(x: Floats) -> float:

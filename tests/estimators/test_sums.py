@@ -126,6 +126,19 @@ def test_shares_of_a_whole(digits):
     assert reason == f"100 less {others[0]}, {others[1]} and {others[2]}"
 
 
+@pytest.mark.parametrize("n", [5, 6, 9])
+@pytest.mark.parametrize("whole", [1, 100])
+def test_shares_in_whole_percent(n, whole):
+    """They add up to 98 to 102."""
+    shares = (100 * RNG.dirichlet(np.full(n, 2.0), N)).round() * (whole / 100)
+    [(name, reason)] = sums_of_others({f"s{j}": own for j, own in enumerate(shares.T)}).items()
+    assert reason.startswith(f"{whole} less 's{int(name == 's0')}', ")
+    independent = RNG.integers(0, 101, (N, n)) * (whole / 100)
+    assert sums_of_others({f"s{j}": own for j, own in enumerate(independent.T)}) == {}
+    shares[7, :2] += 0.05 * whole
+    assert sums_of_others({f"s{j}": own for j, own in enumerate(shares.T)}) == {}
+
+
 @pytest.mark.parametrize("case", NOT_DETERMINED)
 def test_other_columns_stay(case):
     assert craftc.read_table(pd.DataFrame(NOT_DETERMINED[case])).attrs["unusable"] == {}
