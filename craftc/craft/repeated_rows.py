@@ -157,7 +157,7 @@ def _follows_from_ranges(values: Integers) -> bool:
     """Whether values change seldom from one thing to the next, in the order of their numbers."""
     share = np.unique(values, return_counts=True)[1] / len(values)
     by_chance = len(values) * (1.0 - float((share * share).sum()))
-    return np.count_nonzero(np.diff(values)) < _ORDERED * by_chance
+    return int(np.count_nonzero(np.diff(values))) < _ORDERED * by_chance
 
 
 def _rarity(counts: NDArray[np.integer]) -> float:

@@ -99,8 +99,8 @@ def read_table(
         groups, footnotes, repeated column names, and other tables below or next to the rows.
     on_unusable : {"drop", "keep", "error"}
         Leave out, keep, or refuse columns that cannot define clusters: ids, row counters, columns with no
-        value or with one value in every row, and columns that follow from others: a total, a difference, the
-        last of the shares of a whole, a body mass index, the best of several tries.
+        value or with one value in every row, and columns that follow from others: a total, a mean, a
+        difference, the last of the shares of a whole, a body mass index, the best of several tries.
     dates : {"auto", "parts", "drop"}
         "auto": a date becomes its number of days since 1970-01-01, which descriptions show as a date.
         "parts": also columns "NAME hour", "NAME weekday" (0: Monday) and "NAME season" (months since 1

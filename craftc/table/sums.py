@@ -1,4 +1,4 @@
-"""Columns that are sums of other columns: a total, a difference, the last of the shares of a whole.
+"""Columns that are sums of other columns: a total, a mean, a difference, the last of the shares of a whole.
 
 Such a column counts twice what is already in the table, and rows with a large total look like a cluster
 although nothing but the sum connects the columns. Relations are looked for in up to 2 000 rows and confirmed
@@ -25,7 +25,7 @@ _EXACT = 1e-9  # rounding of float64 in sums, relative to the largest cell
 _ROUNDED, _PARTS = 1e-4, 0.05
 _PERCENT = 0.2  # of shares in whole percent
 _AS_ROUNDED = 1.25  # and their deviation, in that of independent roundings, at most
-_WHOLES = (1.0, 100.0)  # of which shares are parts
+_WHOLES = (1.0, 100.0)  # whose parts are shares
 _DECIMALS = 6
 _SHOWN = 4  # columns that a reason names
 
@@ -130,6 +130,18 @@ class _Sum:
         return bool(np.isin(self.weights, (-1.0, 1.0)).all())
 
     @property
+    def of_mean(self) -> int | None:
+        """Which column is the mean of the others: its place in `parts`, -1 for the column itself, or None."""
+        n = len(self.weights)
+        if n < 2 or self.constant != 0.0:
+            return None
+        if (self.weights == 1.0 / n).all():
+            return -1
+        largest = int(self.weights.argmax())
+        of_part = np.where(np.arange(n) == largest, n, -1.0)  # a = 3 mean - b - c
+        return largest if (self.weights == of_part).all() else None
+
+    @property
     def shares(self) -> bool:
         """Whether the column is what others leave of a whole."""
         return bool((self.weights < 0.0).all())
@@ -139,9 +151,12 @@ class _Sum:
         rest = np.abs(y - x @ self.weights - self.constant)
         if rest.max() <= _EXACT * (np.abs(y).max() + np.abs(x).max(axis=0) @ np.abs(self.weights)):
             return True
+        units = np.array([unit_of(y), *map(unit_of, x.T)])
+        if self.of_mean is not None:
+            most = (units[0] + units[1:] @ np.abs(self.weights)) / 2
+            return bool(rest.max() <= most * (1 + 1e-6) and rest.std() <= _PARTS * y.std())
         if not self.plain:
             return False
-        units = np.array([unit_of(y), *map(unit_of, x.T)])
         if rest.max() > units.sum() / 2 * (1 + 1e-6):
             return False
         if self.shares and np.isclose(self.constant, _WHOLES).any():
@@ -152,6 +167,8 @@ class _Sum:
 
     def said(self, names: Sequence[str]) -> str:
         """``the sum of 'a' and 'b'``, ``100 less 'a' and 'b'``, ``a weighted sum of 'a' and 'b'``."""
+        if self.of_mean == -1:
+            return f"the mean of {named(names)}"
         if not self.plain:
             return f"a weighted sum of {named(names)}"
         pairs = list(zip(names, self.weights, strict=True))
@@ -209,6 +226,11 @@ def _solved(y: Floats, x: Floats) -> _Sum:
         plain = _Sum([], whole[rounded], float(np.median(y - x @ whole)))
         if len(rounded) == len(whole) or plain.holds(y, x[:, rounded]):
             weights = whole
+    n = max(1, round(1.0 / max(weights.max(), 1.0 / len(weights))))  # columns of a mean, by its weight
+    near = np.round(weights * n) / n
+    mean = _Sum(np.flatnonzero(near).tolist(), near[near != 0.0], 0.0)
+    if mean.of_mean is not None and mean.holds(y, x[:, mean.parts]):
+        return mean
     parts = np.flatnonzero(np.abs(weights) * scale > _ROUNDED * size)
     weights = weights[parts]
     without = _Sum(parts.tolist(), weights, 0.0)
@@ -232,9 +254,11 @@ def unit_of(x: Floats) -> float:
 
 
 def _total(columns: Sequence[Floats], involved: Sequence[int]) -> int | None:
-    """The plain sum of three others or more, if one is; the last column depends on the others."""
+    """The mean of others, or the plain sum of three or more, if one is; the last column depends on others."""
     *parts, last = involved
     found = _solved(columns[last], _stacked(columns, parts))
+    if (mean := found.of_mean) is not None:
+        return last if mean < 0 else parts[found.parts[mean]]
     if len(parts) < 3 or not found.plain or len(found.parts) < len(parts):
         return None
     signs = [*found.weights.tolist(), -1.0]
