@@ -25,6 +25,7 @@ _EXACT = 1e-9  # rounding of float64 in sums, relative to the largest cell
 _ROUNDED, _PARTS = 1e-4, 0.05
 _PERCENT = 0.2  # of shares in whole percent
 _AS_ROUNDED = 1.25  # and their deviation, in that of independent roundings, at most
+_MOST_SHARES = 50  # columns before one in whole percent: solving for more takes long
 _WHOLES = (1.0, 100.0)  # whose parts are shares
 _DECIMALS = 6
 _SHOWN = 4  # columns that a reason names
@@ -199,7 +200,9 @@ def _first_sum(columns: Sequence[Floats], sample: Floats, left: list[int], first
     for place in np.flatnonzero(rest < _PERCENT).tolist():
         basis = varies[:place][rest[:place] > _EXACT]
         j = varies[place]
-        if len(basis) < 2 or left[j] < first or not (rest[place] < _PARTS or _is_percent(x[:, j])):
+        if len(basis) < 2 or left[j] < first:
+            continue
+        if rest[place] >= _PARTS and (len(basis) > _MOST_SHARES or not _is_percent(x[:, j])):
             continue
         found = _solved(x[:, j], x[:, basis])
         own = basis[found.parts]
