@@ -32,6 +32,7 @@ from craftc.craft.progress import Progress, ProgressMeter
 from craftc.craft.rows.scores import RowStatistics
 from craftc.craft.search import AutomaticResult, Encode, EncodedRows
 from craftc.describe.view import numbers_of
+from craftc.describe.words import plural
 from craftc.distributed.open_input import open_input
 from craftc.reading.read_table import as_in_fit
 from craftc.reading.unusable import known_columns
@@ -44,6 +45,7 @@ from craftc.table.other_ranges import warn_of_other_ranges
 from craftc.table.out_of_core import is_out_of_core
 
 S = TypeVar("S")
+_FEW_ROWS = 25  # for each of the former clusters, with which fewer clusters may mean too little evidence
 
 
 class Former:
@@ -259,7 +261,12 @@ class WithRefits(WithMergePath):
         encoded = EncodedRows.of_table(table, weights, n_threads, fits._levels_by(periods, n_threads))
         self.labels_ = fits._fit(encoded, meter, n_threads, known)
         self._mark_outliers()
-        of = known.successor
+        of, n_former = known.successor, len(names)
+        if len(self._fitted.by_number) < n_former and len(table) < _FEW_ROWS * n_former:
+            notes.append(
+                f"{plural(len(table), 'row')} may be too few to find {n_former} clusters again; "
+                "keep='clusters' assigns rows to the former ones."
+            )
         kept = {int(of[k]): name for k, name in own_names["clusters"].items() if of[k] >= 0}
         self._own_names = OwnNames(clusters=dict(sorted(kept.items())), columns=own_names["columns"])
         self._frame_library = frame_library(X)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from craftc._common.labels import chunks
 from craftc._common.messages import listed, quoted
 from craftc._common.typing import Integers
-from craftc.reading.unusable import has_code_name, is_code
+from craftc.reading.unusable import has_code_name
 from craftc.table import MixedTable
 from craftc.table.moments import Moments
 
@@ -21,6 +21,9 @@ _FEWEST, _ROWS_OF_EACH = 20, 1.5  # things, and rows of each on average
 _COLUMNS = 2  # columns that have one value for each thing
 _BY_CHANCE = 10.0  # nats by which it is unlikely that repeated rows agree in a column
 _CANDIDATES = 30  # columns that are looked at
+_ORDERED = (
+    0.5  # changes along a number, of those in random order, below which a column follows from ranges of it
+)
 _COMPARED = 1 << 14  # rows that are compared with each other
 # least share of rows with a copy, and copies of a row over the number that clusters lead to expect
 _COPIED, _BEYOND_CHANCE = 0.5, 5.0
@@ -86,7 +89,7 @@ def repeated_rows(sample: MixedTable) -> str | None:
     codes = dict(_codes(sample)) if names else {}
     best, fixed = "", list[str]()
     for name in names:
-        same = _same_in_repeated_rows(name, codes)
+        same = _same_in_repeated_rows(name, codes, ordered=name in sample.schema.numeric_names)
         if len(same) > max(len(fixed), _COLUMNS - 1):
             best, fixed = name, same
     if not best:
@@ -99,16 +102,15 @@ def repeated_rows(sample: MixedTable) -> str | None:
 
 
 def _names(sample: MixedTable) -> Iterator[str]:
-    """The columns that may name things: categories, and numbers with the name of a code."""
+    """The columns that may name things: categories and whole numbers, first those with the name of a code."""
     schema = sample.schema
     for name, own in zip(schema.categorical_names, sample.codes.T, strict=True):
         if _FEWEST <= len(np.unique(own)) <= 1 + len(own) / _ROWS_OF_EACH:  # one may be the missing cells
             yield name
-    for name, cells in zip(schema.numeric_names, sample.numeric.T, strict=True):
-        if not has_code_name(name):
-            continue
-        values = np.unique(cells[~np.isnan(cells)].astype(np.float64))
-        if (values == np.floor(values)).all() and is_code(name, values):
+    numbers = zip(schema.numeric_names, sample.numeric.T, strict=True)
+    for name, cells in sorted(numbers, key=lambda each: not has_code_name(each[0])):
+        values = np.unique(cells[~np.isnan(cells)])
+        if (values == np.floor(values)).all() and _FEWEST <= len(values) <= len(cells) / _ROWS_OF_EACH:
             yield name
 
 
@@ -125,8 +127,12 @@ def _codes(sample: MixedTable) -> Iterator[tuple[str, Integers]]:
         yield name, found
 
 
-def _same_in_repeated_rows(name: str, codes: dict[str, Integers]) -> list[str]:
-    """The columns that have one value for each of the things in a column, which not all of these share."""
+def _same_in_repeated_rows(name: str, codes: dict[str, Integers], ordered: bool) -> list[str]:
+    """The columns that have one value for each of the things in a column, which not all of these share.
+
+    `ordered`: the things are numbers. Columns that follow from ranges of these, as classes of an age do, say
+    nothing about things.
+    """
     own = codes[name]
     rows = np.flatnonzero(own >= 0)
     _, first, thing = np.unique(own[rows], return_index=True, return_inverse=True)
@@ -137,12 +143,21 @@ def _same_in_repeated_rows(name: str, codes: dict[str, Integers]) -> list[str]:
     same = []
     for other, found in codes.items():
         known = (found[repeated] >= 0) & (found[before] >= 0)
-        values, counts = np.unique(found[rows][found[rows] >= 0], return_counts=True)
-        if other == name or not 2 <= len(values) < len(first):
+        if other == name or not (found[repeated] == found[before])[known].all():
             continue
-        if (found[repeated] == found[before])[known].all() and known.sum() * _rarity(counts) > _BY_CHANCE:
+        values, counts = np.unique(found[rows][found[rows] >= 0], return_counts=True)
+        if not 2 <= len(values) < len(first) or known.sum() * _rarity(counts) <= _BY_CHANCE:
+            continue
+        if not (ordered and _follows_from_ranges(found[rows][first])):
             same.append(other)
     return same
+
+
+def _follows_from_ranges(values: Integers) -> bool:
+    """Whether values change seldom from one thing to the next, in the order of their numbers."""
+    share = np.unique(values, return_counts=True)[1] / len(values)
+    by_chance = len(values) * (1.0 - float((share * share).sum()))
+    return int(np.count_nonzero(np.diff(values))) < _ORDERED * by_chance
 
 
 def _rarity(counts: NDArray[np.integer]) -> float:

@@ -23,7 +23,7 @@ from craftc.describe.columns import (
     typical_text,
 )
 from craftc.describe.view import ClusterView
-from craftc.describe.words import listing, percent, with_share
+from craftc.describe.words import NO_VALUES, listing, percent, with_share
 from craftc.table.level_column import MISSING_LEVEL
 
 STEPS = (0.03, 0.10, 0.30, 0.80)  # nats per row from which the colour of a map is deeper
@@ -368,6 +368,9 @@ def whole_table(view: ClusterView, d: int) -> str:
     if isinstance(column, NumericColumn):
         if column.spike is not None:
             return with_share(column.text(column.spike.value), float(column.spike.shares[-1]))
-        return column.text(column.centres[-1])
-    t = int(np.nan_to_num(column.shares[-1]).argmax())
+        centre = float(column.centres[-1])
+        return NO_VALUES if np.isnan(centre) else column.text(centre)
+    if np.isnan(column.shares[-1]).any():
+        return NO_VALUES
+    t = int(column.shares[-1].argmax())
     return with_share(column.short[t], float(column.shares[-1, t]))

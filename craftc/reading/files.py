@@ -42,6 +42,7 @@ from craftc.reading.records import (
     BLANKS,
     HEAD_ROWS,
     LONGEST_HEAD,
+    MOST_TITLES,
     Delimiter,
     Header,
     distinct_names,
@@ -485,8 +486,11 @@ def _rewritten(text: str, delimiter: Delimiter) -> io.StringIO:
 
 
 def _parser_problem(message: str, n_names: int) -> str:
+    """What the parser found, and how to begin further down: the first lines may be no part of the table."""
     if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", message):
-        return "line {1} has {2} cells, the lines before have {0}".format(*found.groups())
+        before, line, here = map(int, found.groups())
+        skip = f"; skip={line - 1} begins at line {line}" if line <= MOST_TITLES else ""
+        return f"line {line} has {here} cells, the lines before have {before}{skip}"
     if found := re.search(r"EOF inside string starting at row (\d+)", message):
         return f"a quote that opens in line {int(found[1]) + 1} is not closed"
     if "Length of header or names does not match length of data" in message:

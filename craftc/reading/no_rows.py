@@ -89,9 +89,13 @@ def without_no_rows(
     below = _captions(frame, keep) if named else []
     if below:
         keep[below] = False
-        shown = ", ".join(cell for _, cell in filled_cells(frame.iloc[below[0]]))
+        cells = [cell for _, cell in filled_cells(frame.iloc[below[0]])]
+        instead = ""
+        if n_above is not None and len(set(cells)) == frame.shape[1]:
+            instead = f"; skip={n_above + (blank_above or {}).get(0, 0) + below[0]} takes it as the names"
+        shown = quoted(", ".join(cells))
         notes.append(
-            f"{_lines(len(below), 'line')} of types, units or titles below the names, {quoted(shown)}."
+            f"{_lines(len(below), 'line')} of types, units or titles below the names, {shown}{instead}."
         )
     _set_last_lines_aside(frame, keep, notes)
     first = int(np.flatnonzero(keep)[0]) if keep.any() else 0

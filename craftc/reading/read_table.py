@@ -19,6 +19,7 @@ from craftc.reading.input_file import TableError
 from craftc.reading.joined import joined_of
 from craftc.reading.labels import Labels, column_labels
 from craftc.reading.like import Fitted, form_like, match_columns, said_in_fit
+from craftc.reading.long_tables import about_long_table
 from craftc.reading.many_files import COLUMNAR_SUFFIXES, joined, paths_of
 from craftc.reading.no_rows import without_no_rows
 from craftc.reading.prepare import prepare
@@ -99,8 +100,8 @@ def read_table(
         groups, footnotes, repeated column names, and other tables below or next to the rows.
     on_unusable : {"drop", "keep", "error"}
         Leave out, keep, or refuse columns that cannot define clusters: ids, row counters, columns with no
-        value or with one value in every row, and columns that follow from others: a total, a difference, the
-        last of the shares of a whole, a body mass index, the best of several tries.
+        value or with one value in every row, and columns that follow from others: a total, a mean, a
+        difference, the last of the shares of a whole, a body mass index, the best of several tries.
     dates : {"auto", "parts", "drop"}
         "auto": a date becomes its number of days since 1970-01-01, which descriptions show as a date.
         "parts": also columns "NAME hour", "NAME weekday" (0: Monday) and "NAME season" (months since 1
@@ -290,7 +291,7 @@ def open_table(path_or_frame: object, form: FileForm | None = None) -> RawTable:
         )
         table.notes += set_aside
     raw = tables[0] if paths is None or len(tables) == 1 else joined(paths, tables, n_lines)
-    raw.form, raw.notes = form, notes + raw.notes
+    raw.form, raw.notes = form, notes + raw.notes + about_long_table(raw.frame)
     return raw
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Literal, TypeAlias
 
 from craftc._common.messages import listed
@@ -25,7 +25,7 @@ LONGEST_HEAD = 1 << 27  # bytes within which the first records must end
 #: Cells separated by any number of blanks.
 BLANKS = r"\s+"
 NAMELESS = "The first line looks like data"  # the beginning of the note that a table has no names
-_MOST_TITLES = 20  # lines above the column names
+MOST_TITLES = 20  # lines above the column names
 _MOST_NAME_LINES = 3  # of groups, of groups in these, and of columns
 _WORD = re.compile(r"[^\W\d_]{2}")
 _UNIT = (
@@ -223,13 +223,14 @@ def find_header(rows: list[list[str]], header: Header, skip: int, notes: list[st
     width = Counter(len(rows[i]) for i in filled).most_common(1)[0][0]
     n_title, lines, names = 0, 1, list[str]()
     if header == "infer":
-        n_title, lines, names = _lines_of_names([rows[i] for i in filled], width) or (0, 1, [])
-    if header == "infer" and not names:
+        joined = _lines_of_names([rows[i] for i in filled], filled, width)
+        n_title, lines, names = joined or (_below_settings([rows[i] for i in filled], width), 1, [])
+    if header == "infer" and not n_title and not names:
         while n_title < len(filled) - 2 and _is_title(
             rows[filled[n_title]], rows[filled[n_title + 1]], width
         ):
             n_title += 1
-        n_title = max(n_title, _names_at([rows[i] for i in filled[:_MOST_TITLES]], width))
+        n_title = max(n_title, _names_at([rows[i] for i in filled[:MOST_TITLES]], width))
     if names == [cell.strip() for cell in rows[filled[n_title + lines - 1]]]:
         n_title, lines = n_title + lines - 1, 1  # names of groups tell nothing that the names do not
     first, below = names or rows[filled[n_title]], [rows[i] for i in filled[n_title + lines :]]
@@ -264,14 +265,61 @@ def _names_at(rows: list[list[str]], width: int) -> int:
     return 0
 
 
-def _lines_of_names(rows: list[list[str]], width: int) -> tuple[int, int, list[str]] | None:
-    """Names of columns below those of groups: the lines before them, their number of lines, and the names."""
-    filled = [sum(bool(cell.strip()) for cell in row) > max(1, width // 2) for row in rows[:_MOST_TITLES]]
+def _below_settings(rows: list[list[str]], width: int) -> int:
+    """The first record with names of columns below titles and lines of key and value, such as the settings of
+    an instrument; 0 if the first lines are something else.
+    """
+    if width < 2:
+        return 0
+    last = [row for row in rows[len(rows) // 2 :][-MOST_TITLES:] if len(row) == width]
+    columns = [{row[j].strip() for row in last} - {""} for j in range(width)]
+    numeric = [j for j, of in enumerate(columns) if of and 10 * sum(map(is_datum, of)) >= 9 * len(of)]
+    each = (_kind_of_line(row, columns, numeric) for row in rows[:MOST_TITLES])
+    kinds = list(takewhile(lambda kind: kind not in ("row", "other"), each))
+    above = max((i for i, kind in enumerate(kinds) if kind != "names"), default=-1)
+    if above in (-1, len(kinds) - 1) or ("names" in kinds[:above] and kinds[above] == "title"):
+        return 0
+    return max(range(above + 1, len(kinds)), key=lambda i: sum(map(bool, rows[i])))
+
+
+def _kind_of_line(
+    row: list[str], columns: list[set[str]], numeric: list[int]
+) -> Literal["title", "setting", "names", "row", "other"]:
+    """What a line above rows with these cells is, by the columns of numbers, `numeric`: names have words or
+    years in them, and rows have numbers.
+    """
+    cells = [cell.strip() for cell in row]
+    filled = list(filter(None, cells))
+    if len(filled) < 2:
+        return "title"
+    if len(row) < len(columns):
+        return "setting"
+    known = [j for j in numeric if cells[j] and cells[j].casefold() not in NUMERIC_NA_VALUES]
+    data = [j for j in known if is_datum(cells[j])]
+    if not all(_is_period(cells[j], list(columns[j])) for j in data):
+        if len(data) == len(known):
+            return "row"
+        numbers = [number for j in data if (number := as_number(cells[j])) is not None]
+        return "setting" if len(numeric) == sum(map(bool, columns)) and not _are_labels(numbers) else "other"
+    occurs = any(cell in of for cell, of in zip(cells, columns, strict=False))
+    different = len(set(filled)) == len(filled) and sum(map(is_datum, filled)) == len(data)
+    return "names" if different and not occurs and len(known) >= min(2, len(numeric)) > 0 else "other"
+
+
+def _lines_of_names(
+    rows: list[list[str]], places: list[int], width: int
+) -> tuple[int, int, list[str]] | None:
+    """Names of columns below those of groups: the lines before them, their number of lines, and the names.
+
+    `places`: of the records among all lines; no blank line parts names from those of groups.
+    """
+    filled = [sum(bool(cell.strip()) for cell in row) > max(1, width // 2) for row in rows[:MOST_TITLES]]
     n_titles = filled.index(True) if True in filled else len(filled)
     for depth in range(2, _MOST_NAME_LINES + 1):
         for i in range(min(n_titles + 1, len(filled))):
             lines, below = rows[i : i + depth], [each for each in rows[i + depth :] if len(each) == width]
-            if len(below) >= 2 and all(len(line) == width for line in lines):
+            adjoin = places[i : i + depth][-1] - places[i] == depth - 1
+            if adjoin and len(below) >= 2 and all(len(line) == width for line in lines):
                 names = _names_of([[cell.strip() for cell in line] for line in lines], below)
                 if names:
                     return i, depth, names
@@ -361,6 +409,8 @@ def _is_title(row: list[str], following: list[str], width: int) -> bool:
 def _is_data(first: list[str], below: list[list[str]]) -> bool:
     """Whether the first record is a row: numbers above numbers, or only levels that occur below."""
     below = [row for row in below if len(row) == len(first)]
+    if _are_names_again(first, below):
+        return False
     numbers: list[float] = []
     repeated: list[bool] = []
     for cell, column in zip(first, zip(*below, strict=True), strict=False):
@@ -380,6 +430,18 @@ def _is_data(first: list[str], below: list[list[str]]) -> bool:
     if numbers:
         return not _are_labels(numbers)
     return len(repeated) >= 2 and all(repeated)
+
+
+def _are_names_again(first: list[str], below: list[list[str]]) -> bool:
+    """Whether the first record is there again and again between rows that have none of its cells, and numbers
+    below one of them.
+    """
+    others = [row for row in below if row != first]
+    if len(others) in (0, len(below)) or any(map(is_datum, first)):
+        return False
+    columns = [set(column) for column in zip(*others, strict=True)]
+    numeric = any(10 * sum(map(is_datum, of)) >= 9 * len(of) for of in columns)
+    return numeric and not any(cell in of for cell, of in zip(first, columns, strict=True))
 
 
 def _are_labels(numbers: list[float]) -> bool:

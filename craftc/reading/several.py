@@ -20,6 +20,12 @@ _ALSO_FIRST = 0.6  # share of the later answers that come first in other cells: 
 _FEWEST = 10  # cells
 _LONGEST = 80  # characters of an answer
 _EXPECTED = 5  # rows in which an answer would be given with others, at least, if it were as the others are
+#: Answers that say that none of the others is given.
+_NONE = re.compile(
+    r"(no|none|nothing|neither|kein(e[rs]?)?|nichts|aucune?s?|rien|nessun[oa]?|niente|ning[uú]n[oa]?|nada|nenhum(a)?"
+    r"|geen|niets)\b.*",
+    re.IGNORECASE,
+)
 _FEW_ENDINGS = 2  # different texts behind a colon that are answers of their own
 
 
@@ -95,8 +101,8 @@ def shortened(cells: Iterable[Sequence[str]], stems: Collection[str]) -> list[li
 def _without_alone(
     separator: str, options: Sequence[str], cells: Sequence[Sequence[str]], counts: Integers
 ) -> Answers:
-    """The answers without the ones that are never given with others, as "None of these": they say what the
-    columns of the others do.
+    """The answers without the one that is never given with others, or those of these that mean none of the
+    others: the columns of the others say the same.
     """
     n_answers = np.array([len(cell) for cell in cells])
     share = counts[n_answers > 1].sum() / counts.sum()
@@ -105,6 +111,7 @@ def _without_alone(
         own = np.array([option in cell for cell in cells])
         if not (own & (n_answers > 1)).any() and counts[own].sum() * share >= _EXPECTED:
             alone.append(option)
+    alone = alone if len(alone) == 1 else list(filter(_NONE.fullmatch, alone))
     left = tuple(option for option in options if option not in alone)
     return Answers(separator, left, tuple(alone)) if len(left) > 1 else Answers(separator, tuple(options))
 

@@ -32,6 +32,7 @@ class Link:
 
 
 def column_links(model: CraftBase, columns: list[DrawnColumn], pairs: Pairs, table: MixedTable) -> list[Link]:
+    """The links of a model, without those of columns that have no common row in the table."""
     place = {name: d for d, name in enumerate(model.schema_.columns)}
     encoding, coarser = model._fitted.encoding, set()
     if isinstance(encoding, LevelEncoding):
@@ -40,6 +41,8 @@ def column_links(model: CraftBase, columns: list[DrawnColumn], pairs: Pairs, tab
     out = []
     for first, second, nats in model.column_links_[:_MOST]:
         a, b = place[first], place[second]
+        if not pairs.joint(a, b).any():
+            continue  # clusters that were kept, and no row of this table has a value in both columns
         share = pairs.alike(a, b)
         words = _words(a, b, columns, pairs, table)
         alike = share > 0.98 or frozenset((a, b)) in coarser

@@ -12,6 +12,7 @@ from craftc._common.typing import Floats, Integers
 
 _SHARE, _FEWEST = 0.01, 5  # of the rows that have another sentinel, at least
 _MANY = 10  # other numbers or dates, from which one can be far
+_OFTEN = 3  # times the rows of another number or date, of one in the place of missing ones
 _LONG = 1e16  # numbers that are written with an exponent
 _MOST_CODES = 4  # that stand for different reasons
 _FEW_VALUES, _JUMP = 4, 3.0  # other values, at least, and gap in front of a code in their largest gaps
@@ -57,7 +58,7 @@ def _is_far(distinct: Floats, counts: Integers, at: int) -> bool:
     if len(rest) < 2 or not ((usual and counts[at] > 1) or often):
         return False
     nearest = rest[0] if at == 0 else rest[-1]
-    more = counts[at] >= 3 * np.median(counts)
+    more = counts[at] >= _OFTEN * np.median(counts)
     alone = often and more and distinct[at] <= -1.0 and rest[0] >= 0.0
     return bool(abs(distinct[at] - nearest) > rest[-1] - rest[0] or alone)
 
@@ -65,26 +66,36 @@ def _is_far(distinct: Floats, counts: Integers, at: int) -> bool:
 def _are_codes(codes: Floats, n_rows: Integers, rest: Floats, n_rest: Integers) -> bool:
     """Whether the numbers at one end are codes of answers that are missing: -9 and -8, or 98 and 99.
 
-    They are repeated, and a gap separates them from the other numbers, which are whole.
+    They are repeated, and a gap separates them from the other numbers.
     """
-    total = n_rows.sum() + n_rest.sum()
-    if len(rest) < _FEW_VALUES or (n_rows < max(_FEWEST, _SHARE * total)).any():
+    if len(rest) < _FEW_VALUES or not _are_enough(n_rows, n_rest, lowest=codes[0] < rest[0]):
         return False
     sizes = set(np.abs(codes).tolist())
     gap = float(rest[0] - codes[-1] if codes[0] < rest[0] else codes[0] - rest[-1])
+    far = gap > rest[-1] - rest[0]
     if codes[0] < 0.0:
         known = any(sizes <= {*each, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0} and sizes & each for each in _CODES)
-        scale = rest[0] >= 0.0 and np.diff(rest).max() == 1.0
-        alone = codes[-1] < 0.0 and scale and (np.diff(codes) > 1.0).any() | (codes[-1] < -5.0)
-        far = gap > rest[-1] - rest[0] and codes[-1] < 0.0
-        return bool(known and (alone or far))
-    whole = bool((rest == np.floor(rest)).all())
+        alone = rest[0] >= 0.0 > codes[-1]
+        scale = np.diff(rest).max() == 1.0 and (np.diff(codes) > 1.0).any() | (codes[-1] < -5.0)
+        often = len(rest) >= _MANY and (n_rows >= _OFTEN * np.median(n_rest)).all()
+        return bool(known and codes[-1] < 0.0 and (far or (alone and (scale or often))))
+    whole, total = bool((rest == np.floor(rest)).all()), n_rows.sum() + n_rest.sum()
     return (
         whole
         and any(sizes <= each and max(each) in sizes for each in _CODES)
         and gap >= _JUMP * float(np.diff(rest).max())
-        and bool((n_rows >= np.median(n_rest)).all() or n_rows.sum() >= 3 * _SHARE * total)
+        and bool(far or (n_rows >= np.median(n_rest)).all() or n_rows.sum() >= 3 * _SHARE * total)
     )
+
+
+def _are_enough(n_rows: Integers, n_rest: Integers, *, lowest: bool) -> bool:
+    """Whether numbers at one end are repeated: each often, or all together where the next number is no rare
+    one, such as the last but a few of counts.
+    """
+    least = max(_FEWEST, _SHARE * (n_rows.sum() + n_rest.sum()))
+    next_to_them = n_rest[0 if lowest else -1]
+    together = n_rows.min() > 1 and n_rows.sum() >= least and 2 * next_to_them >= np.median(n_rest)
+    return bool((n_rows >= least).all() or together)
 
 
 def sentinel_dates(days: Floats) -> Iterator[tuple[str, int]]:
@@ -96,6 +107,6 @@ def sentinel_dates(days: Floats) -> Iterator[tuple[str, int]]:
         if len(rest) < 2 or counts[at] < max(_FEWEST, _SHARE * counts.sum()):
             continue
         gap, span = abs(distinct[at] - rest[0 if at == 0 else -1]), rest[-1] - rest[0]
-        usual = distinct[at] in _NO_DATES and counts[at] >= 3 * np.median(counts)
+        usual = distinct[at] in _NO_DATES and counts[at] >= _OFTEN * np.median(counts)
         if usual or (gap > span and len(rest) >= _MANY):
             yield date.fromordinal(int(distinct[at]) + _EPOCH).isoformat(), int(counts[at])

@@ -1,4 +1,4 @@
-"""Columns that are sums of other columns: a total, a difference, the last of the shares of a whole.
+"""Columns that are sums of other columns: a total, a mean, a difference, the last of the shares of a whole.
 
 Such a column counts twice what is already in the table, and rows with a large total look like a cluster
 although nothing but the sum connects the columns. Relations are looked for in up to 2 000 rows and confirmed
@@ -23,6 +23,10 @@ WIDEST = 500  # numbers among which sums are looked for
 _EXACT = 1e-9  # rounding of float64 in sums, relative to the largest cell
 # largest deviation by rounded cells, in standard deviations of the column: of a sum, of shares of a whole
 _ROUNDED, _PARTS = 1e-4, 0.05
+_PERCENT = 0.2  # of shares in whole percent
+_AS_ROUNDED = 1.25  # and their deviation, in that of independent roundings, at most
+_MOST_SHARES = 50  # columns before one in whole percent: solving for more takes long
+_WHOLES = (1.0, 100.0)  # whose parts are shares
 _DECIMALS = 6
 _SHOWN = 4  # columns that a reason names
 
@@ -126,20 +130,46 @@ class _Sum:
         """Whether columns are only added and taken away."""
         return bool(np.isin(self.weights, (-1.0, 1.0)).all())
 
+    @property
+    def of_mean(self) -> int | None:
+        """Which column is the mean of the others: its place in `parts`, -1 for the column itself, or None."""
+        n = len(self.weights)
+        if n < 2 or self.constant != 0.0:
+            return None
+        if (self.weights == 1.0 / n).all():
+            return -1
+        largest = int(self.weights.argmax())
+        of_part = np.where(np.arange(n) == largest, n, -1.0)  # a = 3 mean - b - c
+        return largest if (self.weights == of_part).all() else None
+
+    @property
+    def shares(self) -> bool:
+        """Whether the column is what others leave of a whole."""
+        return bool((self.weights < 0.0).all())
+
     def holds(self, y: Floats, x: Floats) -> bool:
         """Whether the column y is the sum of `x` (n, parts) in every row, but for the rounding of cells."""
         rest = np.abs(y - x @ self.weights - self.constant)
         if rest.max() <= _EXACT * (np.abs(y).max() + np.abs(x).max(axis=0) @ np.abs(self.weights)):
             return True
+        units = np.array([unit_of(y), *map(unit_of, x.T)])
+        if self.of_mean is not None:
+            most = (units[0] + units[1:] @ np.abs(self.weights)) / 2
+            return bool(rest.max() <= most * (1 + 1e-6) and rest.std() <= _PARTS * y.std())
         if not self.plain:
             return False
-        units = unit_of(y) + sum(unit_of(cells) for cells in x.T)
-        shares = bool((self.weights < 0.0).all())
-        bound = (_PARTS if shares else _ROUNDED) * y.std()
-        return bool(rest.max() <= units / 2 * (1 + 1e-6) and rest.std() <= bound)
+        if rest.max() > units.sum() / 2 * (1 + 1e-6):
+            return False
+        if self.shares and np.isclose(self.constant, _WHOLES).any():
+            deviation = np.sqrt((rest * rest).mean())
+            if deviation <= min(_PERCENT * y.std(), _AS_ROUNDED * np.sqrt(units @ units / 12.0)):
+                return True
+        return bool(rest.std() <= (_PARTS if self.shares else _ROUNDED) * y.std())
 
     def said(self, names: Sequence[str]) -> str:
         """``the sum of 'a' and 'b'``, ``100 less 'a' and 'b'``, ``a weighted sum of 'a' and 'b'``."""
+        if self.of_mean == -1:
+            return f"the mean of {named(names)}"
         if not self.plain:
             return f"a weighted sum of {named(names)}"
         pairs = list(zip(names, self.weights, strict=True))
@@ -167,10 +197,12 @@ def _first_sum(columns: Sequence[Floats], sample: Floats, left: list[int], first
     varies = np.flatnonzero(size > _EXACT * np.abs(x).max(axis=0) * np.sqrt(len(x)))
     R = np.linalg.qr(centred[:, varies] / size[varies], mode="r")
     rest = np.abs(np.diagonal(R))
-    for place in np.flatnonzero(rest < _PARTS).tolist():
+    for place in np.flatnonzero(rest < _PERCENT).tolist():
         basis = varies[:place][rest[:place] > _EXACT]
         j = varies[place]
         if len(basis) < 2 or left[j] < first:
+            continue
+        if rest[place] >= _PARTS and (len(basis) > _MOST_SHARES or not _is_percent(x[:, j])):
             continue
         found = _solved(x[:, j], x[:, basis])
         own = basis[found.parts]
@@ -192,16 +224,28 @@ def _solved(y: Floats, x: Floats) -> _Sum:
     weights = np.linalg.lstsq(centred / scale, y - y.mean(), rcond=None)[0] / scale
     whole = np.round(weights)
     rounded = np.flatnonzero(whole)
-    if np.abs(whole).max() == 1.0 and (y - x @ whole).std() < _PARTS * size:
+    most = _PERCENT if (whole <= 0.0).all() else _PARTS
+    if np.abs(whole).max() == 1.0 and (y - x @ whole).std() < most * size:
         plain = _Sum([], whole[rounded], float(np.median(y - x @ whole)))
         if len(rounded) == len(whole) or plain.holds(y, x[:, rounded]):
             weights = whole
+    n = max(1, round(1.0 / max(weights.max(), 1.0 / len(weights))))  # columns of a mean, by its weight
+    near = np.round(weights * n) / n
+    mean = _Sum(np.flatnonzero(near).tolist(), near[near != 0.0], 0.0)
+    if mean.of_mean is not None and mean.holds(y, x[:, mean.parts]):
+        return mean
     parts = np.flatnonzero(np.abs(weights) * scale > _ROUNDED * size)
     weights = weights[parts]
     without = _Sum(parts.tolist(), weights, 0.0)
     if without.holds(y, x[:, parts]):  # the median of rounded cells is hardly ever 0
         return without
     return _Sum(parts.tolist(), weights, float(np.median(y - x[:, parts] @ weights)))
+
+
+def _is_percent(x: Floats) -> bool:
+    """Whether cells may be shares in whole percent."""
+    whole = 1.0 if x.max() <= 1.0 else 100.0
+    return bool(x.min() >= 0.0 and x.max() <= whole and unit_of(x) == whole / 100.0)
 
 
 def unit_of(x: Floats) -> float:
@@ -213,9 +257,11 @@ def unit_of(x: Floats) -> float:
 
 
 def _total(columns: Sequence[Floats], involved: Sequence[int]) -> int | None:
-    """The plain sum of three others or more, if one is; the last column depends on the others."""
+    """The mean of others, or the plain sum of three or more, if one is; the last column depends on others."""
     *parts, last = involved
     found = _solved(columns[last], _stacked(columns, parts))
+    if (mean := found.of_mean) is not None:
+        return last if mean < 0 else parts[found.parts[mean]]
     if len(parts) < 3 or not found.plain or len(found.parts) < len(parts):
         return None
     signs = [*found.weights.tolist(), -1.0]

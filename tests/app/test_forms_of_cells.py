@@ -286,6 +286,20 @@ def test_an_answer_that_is_never_given_with_others_has_no_column():
             craftc.read_table(pd.DataFrame({"lang": ["SQL"], "age": [30]}), like=model, **{name: value})
 
 
+def test_several_answers_that_are_never_given_with_others():
+    """Such answers would be the same if none had a column; only "none" and its like need none."""
+    rng = np.random.default_rng(0)
+    colours = ["red/blue", "red", "blue", "green/red", "white", "black"]
+    for more in ([], ["none", "Nothing"]):
+        cells = rng.choice([*colours, *more], 300)
+        table = craftc.read_table(pd.DataFrame({"colour": cells, "x": rng.normal(size=300)}))
+        assert {name for name in table if name != "x"} == {
+            f"colour: {colour}" for colour in ("red", "blue", "green", "white", "black")
+        }
+        assert (table["colour: black"] == "yes").tolist() == (cells == "black").tolist()
+        assert ("'no' in each for" in table.attrs["notes"][0]) == bool(more)
+
+
 def test_free_texts_behind_one_answer_are_this_answer():
     cells = [f"{cell};Other: {i}, {i}" if i % 3 == 0 else cell for i, cell in enumerate(answers(";"))]
     table = craftc.read_table(pd.DataFrame({"lang": cells, "age": np.arange(300) / 7}))
@@ -413,6 +427,39 @@ def test_sentinels(read, sentinel, low, high):
     _, notes = read(column(values))
     assert f"'x' has {sentinel} in 12 rows, far from its other numbers; na_values=" in notes
     assert "far from" not in read(column(rng.integers(low, high, 600)))[1]
+
+
+@pytest.mark.parametrize(
+    ("codes", "n", "share", "usual"),
+    [
+        ((-9, -8), 600, 0.1, lambda rng, n: rng.lognormal(7.5, 0.5, n).round()),
+        ((98, 99), 600, 0.02, lambda rng, n: rng.integers(0, 11, n)),
+        ((8, 9), 120, 0.06, lambda rng, n: rng.integers(1, 6, n)),
+    ],
+)
+def test_several_codes_of_a_missing_number(read, codes, n, share, usual):
+    values = usual(np.random.default_rng(0), n).astype(int)
+    assert "far from" not in read(column(values))[1]
+    values[: int(share * n)] = np.resize(codes, int(share * n))
+    _, notes = read(column(values))
+    both = ", ".join(map(str, codes))
+    assert f"'x' has {both} in {int(share * n)} rows, far from its other numbers" in notes
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_numbers_that_are_no_codes(read, seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([120, 600]))
+    for values in (
+        rng.normal(4, 6, n).round(),
+        rng.poisson(3, n) - rng.poisson(3, n),
+        rng.exponential(10, n).round() - 3,
+        rng.normal(100, 300, n).round(),
+        rng.normal(size=n).round(1),
+        rng.integers(-3, 4, n),
+        rng.geometric(0.3, n),
+    ):
+        assert "far from" not in read(column(values))[1]
 
 
 def test_few_values_have_no_sentinel(read):

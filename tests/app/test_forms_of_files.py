@@ -449,6 +449,54 @@ def test_several_lines_of_titles(read, top):
     assert "above the column names were skipped" in notes
 
 
+NUMBERS = [[f"{i * 1e-3:.3f}", f"{(7 * i) % 31 / 7:.3f}"] for i in range(40)]
+TOWNS = [[f"{1000 + i}", f"town {i}", *row] for i, row in enumerate(NUMBERS)]
+
+
+@pytest.mark.parametrize(
+    ("top", "rows", "names", "n_above"),
+    [
+        ("Rain,,,", TOWNS, ",,total,last", 1),
+        ("Rain,,,\nuntil 2026,,,", TOWNS, ",town,total,last", 2),
+        ("operator,Lee,Bern", TOWNS, "key,town,total,last", 1),
+        ("operator,Lee", TOWNS, "key,town,total,last", 1),
+        ("model,TBS1102\nlength,2500", NUMBERS, "time (s),voltage (V)", 2),
+        ("model,TBS1102\nlength,2500\n", NUMBERS, "time (s),voltage (V)", 2),
+        ("source,rain\n\nupdated,2026-05-30\n", [[*row, ""] for row in TOWNS], "key,town,2024,2025,", 2),
+    ],
+)
+def test_lines_of_settings_above_the_names(read, top, rows, names, n_above):
+    content = f"{top}\n{names}\n" + lines(",", rows, names=())
+    table, notes = read(content)
+    expected, _ = read(f"{names}\n" + lines(",", rows, names=()))
+    pd.testing.assert_frame_equal(table, expected)
+    assert f"{n_above} line(s) above the column names were skipped" in notes
+
+
+def test_lines_that_are_no_settings(read):
+    """Names with a line of units, of few cells or of years, and rows without a word, stay where they are."""
+    for top in ("time,voltage\ns,V", "time,voltage\nunits,2\n3,4", "time,2025", "2024,2025\nt,kg"):
+        table, notes = read(f"{top}\n" + lines(",", NUMBERS, names=()))
+        assert list(table.columns) == top.split("\n")[0].split(",")
+        assert "above the column names" not in notes
+
+
+def test_names_again_every_few_rows(read):
+    parts = [lines(",", ROWS[i : i + 4], NAMES) for i in range(0, 60, 4)]
+    table, notes = read("".join(parts))
+    pd.testing.assert_frame_equal(table.reset_index(drop=True), read(PLAIN)[0])
+    assert "14 repeated lines of column names" in notes
+    pairs = [["m", "male"], ["f", "female"]] * 30
+    assert list(read(lines(",", pairs, names=()))[0].columns) == ["column 1", "column 2"]
+
+
+def test_the_line_with_more_cells_may_be_the_first_of_the_table(read):
+    with pytest.raises(
+        ValueError, match="line 3 has 3 cells, the lines before have 2; skip=2 begins at line 3"
+    ):
+        read("a,b\nc,d\nx,y,z\n" + "u,v,w\n" * 9)
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -467,6 +515,7 @@ def test_lines_that_explain_the_columns(read, line):
     assert table.dtypes.tolist() == read(PLAIN)[0].dtypes.tolist()
     np.testing.assert_array_equal(table["sun"], read(PLAIN)[0]["sun"])
     assert "below the names" in notes
+    assert ("; skip=1 takes it as the names" in notes) == (len(set(filter(None, line.split(",")))) >= 4)
 
 
 def test_first_rows_that_explain_nothing(read):

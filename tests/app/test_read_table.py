@@ -659,3 +659,29 @@ def test_long_cells_are_linear(read):
     """
     short = min(seconds(read, 100_000) for _ in range(3))
     assert seconds(read, 1_000_000) < 40 * max(short, 0.02)
+
+
+def test_a_row_for_each_value_is_noted():
+    """A long table; a table with another column of values, or without most of the rows, is none."""
+    rng = np.random.default_rng(0)
+    person = np.repeat(np.arange(40), 4)
+    long = pd.DataFrame(
+        {
+            "person": person,
+            "what": np.tile(["Hb", "CRP", "pulse", "weight"], 40),
+            "value": rng.normal(size=160).round(2),
+            "unit": np.tile(["g", "mg", "1/min", "kg"], 40),
+            "sex": np.where(rng.random(40) < 0.5, "f", "m")[person],
+        }
+    )
+    expected = "pivot(index='person', columns='what', values='value') of pandas"
+    for table, is_long in (
+        (long, True),
+        (long.sample(frac=0.97, random_state=0), True),
+        (long[["what", "person", "value"]], True),
+        (long.assign(other=rng.normal(size=160)), False),
+        (long.sample(frac=0.8, random_state=0), False),
+        (long.assign(person=rng.permutation(person)), False),
+        (long.assign(what=np.tile(np.arange(4), 40)), False),
+    ):
+        assert any(expected in note for note in craftc.read_table(table).attrs["notes"]) == is_long

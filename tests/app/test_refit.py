@@ -93,6 +93,20 @@ def test_fixed_clusters_in_place(january, february, tmp_path, capsys):
     assert "--keep-clusters" in (folder / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(("column", "cells"), [("thal", "new"), ("thal", None), ("oldpeak", np.nan)])
+def test_fixed_clusters_of_a_column_without_a_value(column, cells, tmp_path):
+    """Clusters were found by a column, and no new row has a value in it."""
+    heart = craftc.datasets.load_heart().data
+    craftc.save_model(craftc.CRAFT(random_state=0).fit(heart), tmp_path / "model.craftc")
+    heart.assign(**{column: cells}).to_csv(tmp_path / "new.csv", index=False)
+    args = ["refit", str(tmp_path / "model.craftc"), str(tmp_path / "new.csv"), "--keep-clusters"]
+    assert main([*args, "--out", str(tmp_path)]) == 0
+    report = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f">{column}<" in report
+    assert "(all missing)" in report
+    assert f"{column} is" not in report
+
+
 def test_a_folder_of_parquet_files(january, tmp_path, capsys):
     table = month(LATER, seed=5).drop(columns="group")
     (tmp_path / "days").mkdir()

@@ -175,6 +175,12 @@ def test_units_below_names_below_groups(read):
     assert len(table) == len(ROWS)
 
 
+def test_a_blank_line_parts_names_from_what_is_above(read):
+    table, notes = read(sheet([["by:", "Lee", "", "", ""], [], ["place", "T", "p", "u", "v"], *ROWS]))
+    assert list(table.columns) == ["place", "T", "p", "u", "v"]
+    assert "1 line(s) above the column names were skipped" in notes
+
+
 def test_formulas_without_a_result_are_missing_and_noted(read):
     rows = [["shop", "net", "gross"], *([f"s{i % 3}", i % 17, f"=B{i + 2}*1.19"] for i in range(60))]
     table, notes = read(sheet(rows))

@@ -398,6 +398,15 @@ def test_a_number_whose_square_overflows_is_refused():
     assert_same_bits(model, before)
 
 
+def test_rows_that_are_too_few_for_the_former_clusters():
+    model, table = fitted()
+    table = table.drop(columns="group")
+    few = copy.deepcopy(model).refit(table[:3])
+    assert few.n_clusters_ < model.n_clusters_
+    assert "3 rows may be too few to find 4 clusters again; keep='clusters'" in few.changes_.notes[-1]
+    assert not any("too few" in note for note in copy.deepcopy(model).refit(table[::2]).changes_.notes)
+
+
 def test_a_cluster_without_rows_cannot_be_updated():
     model, table = fitted()
     few = table[model.labels_ != 2].drop(columns="group")

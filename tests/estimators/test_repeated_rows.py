@@ -50,7 +50,27 @@ def test_codes_of_numbers_and_missing_cells():
     numbers = table.assign(patient_id=1000 + np.repeat(np.arange(N), VISITS)).drop(columns="patient")
     numbers.loc[::5, ["age", "sex"]] = None
     assert "same 'patient_id' are equal in 'sex', 'age'" in said(numbers)
-    assert said(numbers.rename(columns={"patient_id": "weight"})) is None
+    small = numbers.assign(case=numbers.patient_id - 999).drop(columns="patient_id")
+    assert "same 'case' are equal in 'sex', 'age'" in said(small)
+    assert said(small.assign(case=small.case + 0.5)) is None
+
+
+def test_columns_that_follow_from_a_number():
+    """Classes of an age, and parts of a day, are no persons and no days that were observed several times."""
+    rng = np.random.default_rng(0)
+    age, hour = rng.integers(18, 80, 600), rng.integers(0, 24, 600)
+    table = pd.DataFrame(
+        {"age": age, "decade": age // 10, "adult": age >= 21, "hour": hour, "x": rng.normal(size=600)}
+    )
+    table = table.assign(retired=age >= 65, night=(hour < 6) | (hour > 21), half=hour // 12, part=hour // 6)
+    assert said(table.astype({"adult": str, "retired": str, "night": str})) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_independent_numbers_have_no_hint(seed):
+    rng = np.random.default_rng(seed)
+    n, most = int(rng.integers(60, 400)), rng.integers(2, 60, 25)
+    assert said({f"x{j}": rng.integers(0, most[j], n).astype(float) for j in range(25)}) is None
 
 
 def test_other_tables_have_no_hint():

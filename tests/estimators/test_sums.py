@@ -37,8 +37,13 @@ DETERMINED = {
     "with a constant": ({"a": A, "b": B, "d": 5 + A - B}, {"d": "the sum of 5 and 'a' less 'b'"}),
     "mean": (
         {"a": A, "b": B, "c": C, "mean": (A + B + C) / 3},
-        {"mean": "a weighted sum of 'a', 'b' and 'c'"},
+        {"mean": "the mean of 'a', 'b' and 'c'"},
     ),
+    "rounded mean": (
+        {"mean": ((NET + START) / 2).round(1), "a": NET, "b": START, "c": C},
+        {"mean": "the mean of 'a' and 'b'"},
+    ),
+    "weighted mean": ({"a": A, "b": B, "m": 0.4 * A + 0.6 * B}, {"m": "a weighted sum of 'a' and 'b'"}),
     "cents": (
         {"net": NET, "tax": (NET * RATE).round(2), "gross": (NET + NET * RATE).round(2)},
         {"gross": "the sum of 'net' and 'tax'"},
@@ -87,7 +92,10 @@ DETERMINED = {
             "sum": SCORES.sum(axis=1),
             "m": SCORES.mean(axis=1).round(2),
         },
-        {"sum": "the sum of 'q0', 'q1', 'q2', 'q3' and 2 others", "m": "'sum' on another scale"},
+        {
+            "sum": "the sum of 'q0', 'q1', 'q2', 'q3' and 2 others",
+            "m": "the mean of 'q0', 'q1', 'q2', 'q3' and 2 others",
+        },
     ),
     "gaps in a part": ({"a": np.where(K, A, np.nan), "b": B, "t": A + B}, {"t": "the sum of 'a' and 'b'"}),
 }
@@ -100,6 +108,7 @@ NOT_DETERMINED = {
     "late by a day": {"start": START, "planned": DAYS, "end": START + DAYS + RNG.integers(-1, 2, N)},
     "coarser": {"a": A, "band": np.where(A > 20, "high", "low"), "b": B},
     "noisy sum": {"a": A, "b": B, "t": A + B + 0.1 * C},
+    "noisy mean": {"a": A, "b": B, "m": ((A + B) / 2 + 0.1 * C).round(2)},
     "symptoms": {**WORDS, "n": RNG.integers(0, 5, N), "any": RNG.random(N) < 0.7},
     "nearly any": {**WORDS, "any": FLAGS.max(axis=1) ^ (np.arange(N) == 7)},
     "nearly the best": {"a": A, "b": B, "best": np.maximum(A, B) + (np.arange(N) == 7)},
@@ -124,6 +133,19 @@ def test_shares_of_a_whole(digits):
     [(name, reason)] = unusable.items()
     others = [f"'{each}'" for each in "abcd" if each != name]
     assert reason == f"100 less {others[0]}, {others[1]} and {others[2]}"
+
+
+@pytest.mark.parametrize("n", [5, 6, 9])
+@pytest.mark.parametrize("whole", [1, 100])
+def test_shares_in_whole_percent(n, whole):
+    """They add up to 98 to 102."""
+    shares = (100 * RNG.dirichlet(np.full(n, 2.0), N)).round() * (whole / 100)
+    [(name, reason)] = sums_of_others({f"s{j}": own for j, own in enumerate(shares.T)}).items()
+    assert reason.startswith(f"{whole} less 's{int(name == 's0')}', ")
+    independent = RNG.integers(0, 101, (N, n)) * (whole / 100)
+    assert sums_of_others({f"s{j}": own for j, own in enumerate(independent.T)}) == {}
+    shares[7, :2] += 0.05 * whole
+    assert sums_of_others({f"s{j}": own for j, own in enumerate(shares.T)}) == {}
 
 
 @pytest.mark.parametrize("case", NOT_DETERMINED)
