@@ -16,7 +16,7 @@ levels, what their density in the table is above N(0, 1). The block replaces the
 
 The density at the score of a level is more than its share of a cluster where the level is wider than the
 cluster, as a frequent value is. Where the shares of all levels of a column would sum to Z_d, and log Z_d is
-above 3 / sqrt(S), which may be chance, every cell costs the difference more.
+above .1 and 3 / sqrt(S), which levels and chance explain, every cell costs the difference more.
 
 Tied clusters share one covariance of the same columns, and differ in their means. With SS and V summed over
 all clusters and S = N, they cost together

@@ -44,6 +44,7 @@ cdef extern from "craft/_covariance.h" nogil:
 
 cdef double WORTH = 1e-6        # nats by which a block must shorten the description
 cdef double CHANCE = 3.0        # standard deviations of log Z that are chance
+cdef double ROUGH = 0.1         # of log Z, by the rounding of numbers to levels
 
 
 # ---- normal densities of levels ----
@@ -79,7 +80,7 @@ def log_norms(
                 for at in range(lengths[d]):
                     total += exp(log_level[d, at] - half * (score[d, at] - mean[i, d]) ** 2 - most)
                 out[i, d] = max(0.0, most + log(total) - 0.5 * log(variance[i, d])
-                                - (half - 0.5) * inside[d] - CHANCE / sqrt(weight[i]))
+                                - (half - 0.5) * inside[d] - max(ROUGH, CHANCE / sqrt(weight[i])))
 
 
 # ---- choice of the columns ----

@@ -19,8 +19,8 @@ variance v. The block costs, over the rows of the cluster and relative to the ta
         + 1/2 [ tr Sigma^-1 R - m + log det Sigma - log det R ]  +  m (m - 1) / 2 h
 
 What this makes of the shares b of the levels of one column, by the variance Sigma_dd alone, may sum to Z > 1
-where a level is wider than the cluster: every cell of the column then costs log Z - 3 / sqrt(S) more, if that
-is above 0, because log Z has a standard deviation of about 1 / sqrt(S) by chance.
+where a level is wider than the cluster: every cell of the column then costs log Z - max(.1, 3 / sqrt(S))
+more, if that is above 0, because log Z has a standard deviation of about 1 / sqrt(S) by chance.
 
 The second term is the one row of prior: the divergence
 KL(N(mu, R) || N(mu, Sigma)) of the table's correlations R = 0.95 C + 0.05 I, 0 in a cluster without rows. The
@@ -76,7 +76,7 @@ MOST_FACTORS, CELLS_OF_A_FACTOR, LEAST_UNIQUENESS = 3, 6, 0.01
 FACTOR_STEPS, RANKING_STEPS = 8, 2  # of a partition; where unions are ranked
 MOST_COLUMNS, EM_STEPS = 512, 10
 WINDOW = 1.0 / 16.0  # of the cells
-CHANCE = 3.0  # standard deviations of log Z
+CHANCE, ROUGH = 3.0, 0.1  # standard deviations of log Z, and least log Z that counts
 STEPS = 2.0**20  # statistics of tilts are multiples of 1 / STEPS
 
 
@@ -311,7 +311,7 @@ def log_norms(t, columns, mean, variance, S):
     for d, own, square in zip(columns, mean, variance, strict=True):
         z, log_share, v = t.level[d]
         log_density = norm.logpdf(z, own, np.sqrt(square)) - norm.logpdf(z) - 0.5 * (1.0 / square - 1.0) * v
-        out.append(max(0.0, log(np.exp(log_share + log_density).sum()) - CHANCE / np.sqrt(S)))
+        out.append(max(0.0, log(np.exp(log_share + log_density).sum()) - max(ROUGH, CHANCE / np.sqrt(S))))
     return np.array(out)
 
 

@@ -25,7 +25,7 @@ from craftc.table.levels import LevelEncoding, NumberLevels
 
 _ROWS = 1 << 12  # among which both are searched
 _FEWEST_LEVELS, _MOST_LEVELS = 3, 12
-_STARTS = 4
+_STARTS = 2
 
 
 def codes_among(
