@@ -331,7 +331,8 @@ class BlockPricing:
         """(P,) sums of squares inside clusters, and the variances of the row of prior: inside the clusters,
         shrunk towards those of the table; of one cluster, those of the table.
         """
-        spread, N = np.diag(part.scatter.deviations.sum(axis=0)), float(part.moments.sizes.sum())
+        each, N = np.arange(len(self.columns)), float(part.moments.sizes.sum())
+        spread = part.scatter.deviations[:, each, each].sum(axis=0)
         prior = (1.0 - SHRINKAGE) * spread / N + SHRINKAGE
         return spread, prior if part.moments.n_clusters > 1 else np.ones(len(spread))
 

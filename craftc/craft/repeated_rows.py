@@ -21,9 +21,7 @@ _FEWEST, _ROWS_OF_EACH = 20, 1.5  # things, and rows of each on average
 _COLUMNS = 2  # columns that have one value for each thing
 _BY_CHANCE = 10.0  # nats by which it is unlikely that repeated rows agree in a column
 _CANDIDATES = 30  # columns that are looked at
-_ORDERED = (
-    0.5  # changes along a number, of those in random order, below which a column follows from ranges of it
-)
+_ORDERED = 0.5  # of the changes in random order, below which a column follows from ranges of a number
 _COMPARED = 1 << 14  # rows that are compared with each other
 # least share of rows with a copy, and copies of a row over the number that clusters lead to expect
 _COPIED, _BEYOND_CHANCE = 0.5, 5.0

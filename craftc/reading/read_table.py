@@ -157,7 +157,7 @@ def read_table(
     check_choice("dates", dates, ("auto", "parts", "drop"))
     form = FileForm(header, skip, delimiter, encoding, sheet, all_lines)
     if like is not None:
-        given = {
+        changed = {
             "decimal": decimal != "infer",
             "blanks": blanks != "auto",
             "split": split != "auto",
@@ -165,10 +165,9 @@ def read_table(
             "on_unusable": on_unusable != "drop",
             "labels": labels is not None,
         }
-        if any(given.values()):
-            name = max(given, key=lambda name: given[name])
+        if given := [name for name, is_given in changed.items() if is_given]:
             raise ValueError(
-                f"{name} has no effect with like, which reads cells as in the fit; leave it out."
+                f"{given[0]} has no effect with like, which reads cells as in the fit; leave it out."
             )
         raw = open_like(path_or_frame, form, like.schema_)
         table, notes = match_columns(raw, like.schema_, _shown(path_or_frame), na_values)

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
@@ -273,7 +273,7 @@ def _below_settings(rows: list[list[str]], width: int) -> int:
         return 0
     last = [row for row in rows[len(rows) // 2 :][-MOST_TITLES:] if len(row) == width]
     columns = [{row[j].strip() for row in last} - {""} for j in range(width)]
-    numeric = [j for j, of in enumerate(columns) if of and 10 * sum(map(is_datum, of)) >= 9 * len(of)]
+    numeric = [j for j, of in enumerate(columns) if _are_data(of)]
     each = (_kind_of_line(row, columns, numeric) for row in rows[:MOST_TITLES])
     kinds = list(takewhile(lambda kind: kind not in ("row", "other"), each))
     above = max((i for i, kind in enumerate(kinds) if kind != "names"), default=-1)
@@ -343,7 +343,7 @@ def _names_of(lines: list[list[str]], below: list[list[str]]) -> list[str]:
         labels = [word for word in words if is_datum(word)]
         if len(labels) == len(words) or not all(_is_period(label, cells) for label in labels):
             return []
-        numeric += bool(cells) and sum(map(is_datum, cells)) >= 0.9 * len(cells)
+        numeric += _are_data(cells)
     if not numeric:
         return []
     is_title = all(len(set(line)) == 1 for line in groups)
@@ -418,7 +418,7 @@ def _is_data(first: list[str], below: list[list[str]]) -> bool:
         cells = [each for each in cells if each not in NA_VALUES and each.casefold() not in NUMERIC_NA_VALUES]
         if not cells or name in NA_VALUES:
             continue
-        if sum(map(is_datum, cells)) >= 0.9 * len(cells):
+        if _are_data(cells):
             if not is_datum(name) and name.casefold() not in NUMERIC_NA_VALUES:
                 return False
             if DATE.fullmatch(name) and not any(map(DATE.fullmatch, cells)):
@@ -432,6 +432,11 @@ def _is_data(first: list[str], below: list[list[str]]) -> bool:
     return len(repeated) >= 2 and all(repeated)
 
 
+def _are_data(cells: Collection[str]) -> bool:
+    """Whether nearly all of some cells are numbers or dates."""
+    return bool(cells) and 10 * sum(map(is_datum, cells)) >= 9 * len(cells)
+
+
 def _are_names_again(first: list[str], below: list[list[str]]) -> bool:
     """Whether the first record is there again and again between rows that have none of its cells, and numbers
     below one of them.
@@ -440,7 +445,7 @@ def _are_names_again(first: list[str], below: list[list[str]]) -> bool:
     if len(others) in (0, len(below)) or any(map(is_datum, first)):
         return False
     columns = [set(column) for column in zip(*others, strict=True)]
-    numeric = any(10 * sum(map(is_datum, of)) >= 9 * len(of) for of in columns)
+    numeric = any(map(_are_data, columns))
     return numeric and not any(cell in of for cell, of in zip(first, columns, strict=True))
 
 

@@ -22,8 +22,8 @@ _LONGEST = 80  # characters of an answer
 _EXPECTED = 5  # rows in which an answer would be given with others, at least, if it were as the others are
 #: Answers that say that none of the others is given.
 _NONE = re.compile(
-    r"(no|none|nothing|neither|kein(e[rs]?)?|nichts|aucune?s?|rien|nessun[oa]?|niente|ning[uú]n[oa]?|nada|nenhum(a)?"
-    r"|geen|niets)\b.*",
+    r"(no|none|nothing|neither|kein(e[rs]?)?|nichts|aucune?s?|rien|nessun[oa]?|niente|ning[uú]n[oa]?|nada"
+    r"|nenhum(a)?|geen|niets)\b.*",
     re.IGNORECASE,
 )
 _FEW_ENDINGS = 2  # different texts behind a colon that are answers of their own

@@ -10,6 +10,11 @@ from craftc._common.messages import shown
 from craftc._common.typing import Array, ColumnSelection
 
 
+def name_of(column: object, named: bool) -> str:
+    """The name of a column that is given by name or, in a table without names, by position."""
+    return str(column) if named or isinstance(column, str) else f"x{column}"
+
+
 def is_mask(categorical: object) -> bool:
     """Whether `categorical` has one boolean for every column."""
     if isinstance(categorical, str) or not isinstance(categorical, Iterable):

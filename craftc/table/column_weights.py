@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias, cast
 import numpy as np
 
 from craftc._common.messages import listed, quoted, shown
+from craftc.table.categorical import name_of
 
 #: Weights of columns, by name, or by position in an array.
 WeightsInput: TypeAlias = "Mapping[str, float] | Mapping[int, float] | None"
@@ -69,7 +70,7 @@ def check_weighted_columns(weights: WeightsInput, schema: NamedColumns, set_asid
     """
     seen: set[str] = set()
     for column in _parsed(weights):
-        name = _name(column, schema)
+        name = name_of(column, schema.named)
         if name in schema.ignored:
             raise ValueError(
                 f"column_weights names column {name!r}, which kinds ignores; with a weight of 0 and without "
@@ -88,7 +89,7 @@ def check_weighted_columns(weights: WeightsInput, schema: NamedColumns, set_asid
 
 def weights_of(weights: WeightsInput, schema: NamedColumns) -> tuple[float, ...]:
     """The weight of every column of a table, in steps of 2^-30; empty if all are 1."""
-    given = {_name(column, schema): weight for column, weight in _parsed(weights).items()}
+    given = {name_of(column, schema.named): weight for column, weight in _parsed(weights).items()}
     found = tuple(math.ldexp(round(given.get(name, 1.0) * _STEPS), -30) for name in schema.columns)
     return () if all(weight == 1.0 for weight in found) else found
 
@@ -101,7 +102,3 @@ def weights_note(columns: Collection[str], weights: tuple[float, ...]) -> list[s
     each = [f"{quoted(name)} " + (f"{w:g}" if w else "0 (shown, not used)") for name, w in others]
     more = ", …" if len(each) > _MOST_NAMED else ""
     return [f"Weights of columns: {', '.join(each[:_MOST_NAMED])}{more}."]
-
-
-def _name(column: str | int, schema: NamedColumns) -> str:
-    return str(column) if schema.named or isinstance(column, str) else f"x{column}"

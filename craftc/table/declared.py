@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike
 from craftc._common.messages import listed, quoted, shown
 from craftc._common.typing import Array, Bits, ColumnSelection, Ints
 from craftc._common.validation import check_choice
-from craftc.table.categorical import column_mask, is_mask
+from craftc.table.categorical import column_mask, is_mask, name_of
 from craftc.table.level_column import Level, LevelColumn, check_text
 
 #: What `kinds` maps a column to: the name of a kind, levels in order, or ("periodic", period).
@@ -138,7 +138,7 @@ def declared_columns(kinds: KindsInput, names: Sequence[str], named: bool) -> di
     """
     found: dict[str, DeclaredKind] = {}
     for column, kind in parse_kinds(kinds).items():
-        name = str(column) if named or isinstance(column, str) else f"x{column}"
+        name = name_of(column, named)
         if name not in names:
             known = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
             raise ValueError(f"kinds names column {column!r}, but X has the columns {known}.")

@@ -20,6 +20,7 @@ from craftc.craft.rows import L, S
 from craftc.craft.search import AutomaticResult, EncodedRows, FitConfig, LocalConfig
 from craftc.craft.search.automatic import automatic_fit
 from craftc.describe.structure import nearly
+from craftc.table.categorical import name_of
 from craftc.table.declared import KindsInput
 from craftc.table.levels import LevelEncoding, NumberLevels
 
@@ -41,8 +42,7 @@ def codes_among(
     encoding = encoded.encoding
     assert isinstance(encoding, LevelEncoding)
     schema = encoding.input_schema
-    by_name = (schema.named or isinstance(column, str) for column in kinds or {})
-    declared = {str(c) if named else f"x{c}" for c, named in zip(kinds or {}, by_name, strict=True)}
+    declared = {name_of(column, schema.named) for column in kinds or {}}
     each = zip(schema.numeric_names, encoding.numbers, strict=True)
     some = [d for d, (name, own) in enumerate(each) if name not in declared and _may_be_codes(own)]
     if not some or encoding.codes or encoding.null == "normal":
@@ -63,7 +63,7 @@ def codes_among(
 def _may_be_codes(own: NumberLevels) -> bool:
     """Whether a numeric column has few whole numbers."""
     few = _FEWEST_LEVELS <= len(own.values) <= _MOST_LEVELS
-    return few and own.ordered and not own.period and bool((own.values == np.rint(own.values)).all())
+    return few and not own.period and bool((own.values == np.rint(own.values)).all())
 
 
 def _searched(config: LocalConfig, target: int | None) -> AutomaticResult[Labels]:
