@@ -13,7 +13,7 @@ from craftc._common.typing import Ints, Labels
 from craftc.cli.columns import ColumnRoles
 from craftc.craft import CRAFT
 from craftc.craft.base import CraftBase
-from craftc.craft.rows.unusual import OUTLIER
+from craftc.craft.rows.scores import OUTLIER
 from craftc.describe.view import numbers_of
 from craftc.table import MixedTable
 from craftc.table.other_ranges import warn_of_other_ranges

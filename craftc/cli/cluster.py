@@ -29,9 +29,7 @@ from craftc.cli.sources import TableSource, opened
 from craftc.cli.text_output import without_formulas, write_csv
 from craftc.cli.unusual import unusual_rows
 from craftc.craft import CRAFT, Progress
-from craftc.craft.answers.null_test import rows_to_test
-from craftc.craft.answers.stability import agreement_of
-from craftc.craft.answers.structure import structure_of
+from craftc.craft.answers.evidence import agreement_of, rows_to_test, structure_of
 from craftc.describe.structure import Starts
 from craftc.describe.view import numbers_of
 from craftc.describe.words import plural

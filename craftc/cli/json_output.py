@@ -11,7 +11,7 @@ import numpy as np
 from craftc import _about
 from craftc._common.merge_path import objectives_of
 from craftc.cli.page import Cluster, Result
-from craftc.craft.rows.unusual import OUTLIER
+from craftc.craft.rows.scores import OUTLIER
 from craftc.describe.structure import nearly_as_good
 
 

@@ -15,7 +15,7 @@ from craftc._common.typing import Ints
 from craftc.cli.assignments import assignments, encoded, free_names
 from craftc.cli.writers import result_file
 from craftc.craft.base import CraftBase
-from craftc.craft.rows.unusual import OUTLIER
+from craftc.craft.rows.scores import OUTLIER
 from craftc.describe.words import plural
 from craftc.reading.files import RawTable, plain_frame
 from craftc.reading.input_file import TableError, did_you_mean

@@ -1,4 +1,6 @@
-"""What CRAFT and PaperCRAFT share: fitted attributes, new rows, and what a model says about its clusters."""
+"""What CRAFT and PaperCRAFT share: fitted attributes, the rows of the fit, new rows, and what a model says
+about its clusters.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,7 @@ from craftc._common.typing import (
 )
 from craftc._common.validation import check_number, check_weight
 from craftc.craft.answers.criteria import MixtureCriteria
-from craftc.craft.answers.rows_of_fit import RowsOfFit
-from craftc.craft.answers.stability import Stability, stability_of
+from craftc.craft.answers.evidence import Stability, stability_of
 from craftc.craft.bounds import GroupsInput
 from craftc.craft.clusters import Clusters, bhattacharyya, pass_work
 from craftc.craft.fitted import FittedClusters
@@ -55,7 +56,6 @@ def is_a_density(model: CraftBase) -> bool:
 
 
 class CraftBase(
-    RowsOfFit,
     MixtureCriteria,
     WithoutCollections,
     ClassNamePrefixFeaturesOutMixin,
@@ -80,6 +80,7 @@ class CraftBase(
     init: StartsInput
 
     _fitted: FittedClusters
+    _clusters_of_rows: Labels | None = None  # where `labels_` marks outliers
     _frame_library: str | None
     _typical: list[NDArray[np.intp]] | None
     _unusual: NDArray[np.intp] | None
@@ -156,6 +157,35 @@ class CraftBase(
     @property
     def _n_features_out(self) -> int:
         return self.n_clusters_
+
+    # ---- rows of the fit ----
+
+    @property
+    def _partition(self) -> Labels | None:
+        """The clusters of the rows of the fit, outliers included, unless only a collection knows them."""
+        own = self._clusters_of_rows
+        labels = getattr(self, "labels_", None) if own is None else own
+        return labels if isinstance(labels, np.ndarray) else None
+
+    def _marked(self, labels: Labels, table: MixedTable) -> Labels:
+        """The labels of encoded rows, where those of outliers may be -1."""
+        return labels
+
+    def _n_rows(self) -> int:
+        """Rows of the fit; those of a collection, or of a model that has left it, have no weights."""
+        labels = getattr(self, "labels_", None)
+        return len(labels) if isinstance(labels, np.ndarray) else int(self.cluster_sizes_.sum())
+
+    def _rows_of_fit(self, columns: MixedTable, weight: WeightInput) -> tuple[MixedTable, Floats | None]:
+        """The table of `fit` as the model sees it, from its columns in their original units, and its weights;
+        raise ValueError for another table or other weights.
+
+        The exact sums of the clusters show whether the rows are those of the fit, in its order; a collection
+        is not checked.
+        """
+        table, threads = self._fitted.encoding.apply(columns), effective_n_threads(self.n_threads)
+        weights = self._fitted.check_rows(table, weight, self._n_rows(), self._partition, threads)
+        return table, weights
 
     # ---- new rows; columns and levels are matched by name ----
 

@@ -27,13 +27,13 @@ all clusters and S = N, they cost together
 because the mean and the variance of a column of the whole table have no price. Their row of prior has the
 variances inside the clusters, shrunk towards those of the table as R is towards independence: with those of
 the table, it would cost more the farther groups are apart, but would not for a common factor through them.
-Where that is shorter, a covariance has common factors (`craftc.craft.common_factors`), m in place of m (m -
-1) / 2 for one, or none: then its columns are independent, Sigma is diagonal, and tied clusters differ in
-their means only.
+Where that is shorter, a covariance has common factors (`craftc.craft.products`), m in place of m (m - 1) / 2
+for one, or none: then its columns are independent, Sigma is diagonal, and tied clusters differ in their means
+only.
 
-Outside blocks, a normal density of the levels (`craftc.craft.normals`) replaces a tilt where it is shorter:
-that of one cluster, and the one that clusters share. The block of one cluster needs correlations that save
-more than they cost.
+Outside blocks, a normal density of the levels (`craftc.craft.background`) replaces a tilt where it is
+shorter: that of one cluster, and the one that clusters share. The block of one cluster needs correlations
+that save more than they cost.
 
 A row with missing cells costs the marginal of its observed columns. In the sums a missing cell counts as it
 is expected from the others (`craftc.craft.products`).
@@ -56,6 +56,8 @@ from craftc._kernels import moments as moments_kernel
 from craftc._kernels.craft_shared import Fits
 from craftc.craft.background import (
     Background,
+    NormalLevels,
+    SharedNormals,
     code_of,
     codes_of_masks,
     feature_prices,
@@ -64,17 +66,18 @@ from craftc.craft.background import (
     mask_codes,
     usable_weight,
 )
-from craftc.craft.common_factors import (
+from craftc.craft.parameters import ModelSpec
+from craftc.craft.products import (
     FEWEST_COLUMNS,
     FEWEST_OWN_COLUMNS,
     RANKING_STEPS,
+    SHRINKAGE,
     STEPS,
     CommonFactors,
+    CrossProducts,
+    Scatter,
     common_factors,
 )
-from craftc.craft.normals import NormalLevels, SharedNormals
-from craftc.craft.parameters import ModelSpec
-from craftc.craft.products import SHRINKAGE, CrossProducts, Scatter
 from craftc.table.moments import Moments
 
 _DOUBLES_AT_ONCE = 1 << 20  # of the covariances of pairs of clusters

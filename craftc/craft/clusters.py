@@ -25,10 +25,9 @@ from craftc._kernels import craft_price as price_kernel
 from craftc._kernels.craft_cross_products import Conditionals
 from craftc._kernels.craft_shared import Shared, log_ratios
 from craftc._kernels.moments import Grid
-from craftc.craft.background import Background, codes_of_masks, pricing_of, usable_weight
+from craftc.craft.background import Background, Normals, codes_of_masks, pricing_of, usable_weight
 from craftc.craft.block_pricing import BlockPricing, PricedPartition
 from craftc.craft.covariance import ClusterCovariances
-from craftc.craft.normals import Normals
 from craftc.craft.parameters import ModelSpec
 from craftc.craft.products import CrossProducts
 from craftc.table import MixedTable

@@ -14,8 +14,8 @@ from scipy.linalg import solve_triangular
 from craftc._common.typing import Floats, Mask
 from craftc._kernels import craft_covariance as kernel
 from craftc._kernels.craft_cross_products import Conditionals
+from craftc.craft.background import Normals
 from craftc.craft.block_pricing import BlockPricing, ColumnGains, Estimates, PricedPartition
-from craftc.craft.normals import Normals
 from craftc.craft.parameters import ModelSpec
 from craftc.craft.products import CrossProducts, most_columns, n_covariance_columns
 from craftc.table.levels import LevelEncoding

@@ -17,7 +17,6 @@ from craftc._common.typing import Floats, Labels
 from craftc.craft.background import Background, log_complexity
 from craftc.craft.rows import L, S
 from craftc.craft.search import FitConfig
-from craftc.craft.tick_links import x_log_x
 from craftc.table.levels import LevelEncoding, NumberLevels
 
 MOST_WIDTH, MOST_LEVELS = 1024, 256  # cells of a row of the design, and levels of a column that takes part
@@ -323,3 +322,8 @@ class Design:
 def over(x: Floats, n: Floats) -> Floats:
     """x / n, 0 where n is 0."""
     return np.divide(x, n, out=np.zeros_like(x), where=n > 0)
+
+
+def x_log_x(x: Floats) -> Floats:
+    """x log x, 0 at 0."""
+    return x * np.log(np.where(x > 0.0, x, 1.0))

@@ -34,8 +34,8 @@ from craftc.craft.bounds import (
     without_groups,
 )
 from craftc.craft.covariance import too_many_columns
-from craftc.craft.diagnosis import diagnose, slices_at_4
-from craftc.craft.found import Found
+from craftc.craft.diagnosis import codes_among, diagnose, slices_at_4
+from craftc.craft.found import Found, falls_apart, pattern_of_pieces
 from craftc.craft.given import completed, described_labels, is_model, labels_by, names_of
 from craftc.craft.kept import FixedInput, WithFixed
 from craftc.craft.parameters import (
@@ -48,14 +48,11 @@ from craftc.craft.parameters import (
     price_factor_of,
     range_of,
 )
-from craftc.craft.pieces import pattern_of_pieces
 from craftc.craft.progress import Progress, ProgressMeter
 from craftc.craft.refit import Former, renumbered
 from craftc.craft.rows import L, RowStore, S
 from craftc.craft.search import AutomaticResult, Encode, EncodedRows, FitConfig, LocalConfig
 from craftc.craft.search.automatic import fit_in_range
-from craftc.craft.search.codes import codes_among
-from craftc.craft.search.parts import falls_apart
 from craftc.distributed.open_input import FitTable, open_input, set_input_attributes
 from craftc.reading.unusable import listed_reasons, usable_columns
 from craftc.table import MixedTable

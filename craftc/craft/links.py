@@ -14,9 +14,18 @@ less log(P + 1) nats, which name one of the P pairs; a table of many levels cost
 MI is the mutual information of the pair's table, and SS the squares around the mean of all rows and around
 those of the levels; a number takes part by the normal score of its level. The links that save most together
 and form no cycle are a maximum spanning forest (Chow & Liu 1968). Columns that are one answer in several
-columns are linked as a whole (`tick_links`) where that saves more. Alternatively all numeric columns have one
-full covariance, of p (p - 1) / 2 parameters, and the forest joins it to the categorical columns. Sums of
-squares contain one row of the table's variance, as those of clusters do.
+columns are linked as a whole where that saves more. Alternatively all numeric columns have one full
+covariance, of p (p - 1) / 2 parameters, and the forest joins it to the categorical columns. Sums of squares
+contain one row of the table's variance, as those of clusters do.
+
+**One answer in several columns.** Given the columns before it, a column of such a group depends on how many
+of them are ticked. It saves the mutual information of its own tick and that number, and these savings add up
+to the total correlation of the group where at most one column is ticked.
+
+**Coarser copies of numbers**, such as an age group of the age. Each value of the copy is a range of the
+number, and the number has neither a gap nor a valley between two ranges; groups of rows whose numbers are
+apart leave both. The link of the two saves all that the coarser column costs, at the price of its cuts. The
+formula for normal scores would see a part of it.
 """
 
 from __future__ import annotations
@@ -28,23 +37,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
-from craftc._common.typing import Floats
+from craftc._common.typing import Bits, Floats
 from craftc.craft.background import half_log
 from craftc.craft.clusters import Clusters
-from craftc.craft.dependence import DESCRIBED, MOST_WIDTH, Design, cells_of, over
+from craftc.craft.dependence import DESCRIBED, MOST_WIDTH, Design, cells_of, over, x_log_x
 from craftc.craft.fitted import ColumnLinks
 from craftc.craft.one_factor import OneFactor, one_factor
 from craftc.craft.rows import L, S
 from craftc.craft.search import FitConfig, LocalConfig
 from craftc.craft.search.new_clusters import entropy
-from craftc.craft.step_links import step_columns
-from craftc.craft.tick_links import chain_gains, groups_of_codes, x_log_x
+from craftc.table import MixedTable
 from craftc.table.levels import LevelEncoding
+from craftc.table.tick_groups import FEWEST_ROWS, MOST_COLUMNS, TickGroup, on_level, tick_groups
 
 _ALIKE = 0.5  # share of the information of two columns
 _BANDS = 8  # levels of a numeric column in that comparison
 _IMPLIED = 0.9  # share of the rows with a level that have the other level
 _LEADING = 30  # columns whose levels are compared
+_SOME = 2000  # rows in which groups are looked for
+ROWS = 4000  # in which copies are looked for
+_FIRST = 60  # rows that rule out most columns
+_FEWEST, _FEWEST_EACH = 30, 5  # rows with both values, and rows of the second most frequent value
+_FINER = 3  # levels of the number for each value of its copy, at least
+_LEVELS = 10  # of the number, at least
+_GAP, _NEAR = 3.0, 5  # largest distance at a cut, in the median one of that many levels on each side
+_VALLEY = 0.75  # rows between two ranges, as a share of those on the sparser side, at least
+_MOST_COLUMNS = 512
 
 
 def column_links(
@@ -266,3 +284,134 @@ def _implied(
             found = (share >= _IMPLIED) & (of_all < _IMPLIED * of_all.sum())
             out += [(columns[p + a], s, columns[p + b], t) for s, t in np.argwhere(found).tolist()]
     return sorted(out)
+
+
+def groups_of_codes(
+    encoding: LevelEncoding, codes: NDArray[np.integer]
+) -> list[tuple[TickGroup, NDArray[np.intp], Bits]]:
+    """The groups among the columns of encoded rows (n, D), each with its rows without missing cells, and
+    their ticks, (rows, columns of the group).
+    """
+    on = _on_levels(encoding)
+    at = np.array(sorted(on), np.intp)
+    if not 2 <= len(at) <= MOST_COLUMNS:
+        return []
+    cells = codes[:, at]
+    complete = np.flatnonzero((cells < 2).all(axis=1))
+    if len(complete) < FEWEST_ROWS:
+        return []
+    ticks: Bits = cells[complete] == np.array([on[j] for j in at.tolist()])
+    found = tick_groups(
+        [encoding.input_schema.columns[j] for j in at.tolist()], ticks[:: max(1, len(ticks) // _SOME)]
+    )
+    return [(each.of(at.tolist()), complete, ticks[:, each.columns]) for each in found]
+
+
+def groups_of_table(sample: MixedTable) -> list[TickGroup]:
+    """The groups among the columns of a table; columns are positions in it."""
+    schema = sample.schema
+    ticks: dict[int, Bits] = {}
+    complete = np.ones(len(sample), bool)
+    of_levels = zip(schema.categorical_index.tolist(), schema.levels, sample.codes.T, strict=True)
+    for j, levels, codes in of_levels:
+        if (on := on_level(levels)) is not None:
+            ticks[j] = codes == on
+            complete &= (codes >= 0) & (codes < len(levels))
+    known = ~np.isnan(sample.numeric)
+    binary = (~known | (sample.numeric == 0.0) | (sample.numeric == 1.0)).all(axis=0) & known.any(axis=0)
+    for k in np.flatnonzero(binary).tolist():
+        ticks[int(schema.numeric_index[k])] = sample.numeric[:, k] == 1.0
+        complete &= known[:, k]
+    at = sorted(ticks)
+    if not 2 <= len(at) <= MOST_COLUMNS or complete.sum() < FEWEST_ROWS:
+        return []
+    found = tick_groups([schema.columns[j] for j in at], np.column_stack([ticks[j] for j in at])[complete])
+    return [each.of(at) for each in found]
+
+
+def chain_gains(group: TickGroup, ticks: Bits, weight: Floats) -> tuple[Floats, Floats]:
+    """What each later column of a group saves, in nats of rows of this weight (n,), and its parameters.
+
+    `ticks` (n, columns of the group).
+    """
+    before = np.cumsum(ticks, axis=1)[:, :-1]
+    gains, parameters = np.zeros(before.shape[1]), np.ones(before.shape[1])
+    for j in range(before.shape[1]):
+        table = np.zeros((group.count + 1, 2))
+        np.add.at(table, (before[:, j], ticks[:, j + 1].astype(np.intp)), weight)
+        of_margins = x_log_x(table.sum(axis=0)).sum() + x_log_x(table.sum(axis=1)).sum()
+        gains[j] = x_log_x(table).sum() + x_log_x(table.sum(keepdims=True)).sum() - of_margins
+        parameters[j] = max((table.sum(axis=1) > 0.0).sum() - 1, 1)
+    return gains, parameters
+
+
+def _on_levels(encoding: LevelEncoding) -> dict[int, int]:
+    """The code of the level of a tick, by input column."""
+    schema = encoding.input_schema
+    on = {}
+    for j, levels in zip(schema.categorical_index.tolist(), schema.levels, strict=True):
+        if (level := on_level(levels)) is not None:
+            on[j] = level
+    for j, own in zip(schema.numeric_index.tolist(), encoding.numbers, strict=True):
+        if own.values.tolist() == [0.0, 1.0]:
+            on[j] = 1
+    return on
+
+
+def step_columns(encoding: LevelEncoding, codes: NDArray[np.integer]) -> list[tuple[int, int]]:
+    """Pairs of input columns: a number, and a coarser copy of it. `codes` (n, D) of encoded rows."""
+    schema = encoding.input_schema
+    if codes.shape[1] > _MOST_COLUMNS or len(codes) < _FEWEST:
+        return []
+    cells: NDArray[np.intp] = codes[:: max(1, len(codes) // ROWS)].astype(np.intp)
+    each = zip(schema.numeric_index.tolist(), encoding.numbers, strict=True)
+    values = {j: own.values for j, own in each if not own.period}
+    n_levels = encoding.schema.n_levels
+    some = cells[np.linspace(0, len(cells) - 1, _FIRST).astype(np.intp)]
+    found = []
+    for a, own in values.items():
+        if len(own) < _LEVELS:
+            continue
+        coarser = np.flatnonzero((n_levels >= 2) & (n_levels * _FINER <= len(own)))
+        sorted_rows = some[np.argsort(some[:, a], kind="stable")][:, coarser]
+        changes = (sorted_rows[1:] != sorted_rows[:-1]).sum(axis=0)
+        for b in coarser[changes <= 2 * n_levels[coarser]].tolist():
+            if b != a and _is_copy(cells[:, a], cells[:, b], own, int(n_levels[b])):
+                found.append((a, b))
+    return found
+
+
+def _is_copy(a: NDArray[np.intp], b: NDArray[np.intp], values: Floats, n: int) -> bool:
+    """Whether each of the `n` values of b is a range of the number whose levels a have these values."""
+    present = (a < len(values)) & (b < n)
+    table = np.bincount(a[present] * n + b[present], minlength=len(values) * n).reshape(len(values), n)
+    of_b = np.sort(table.sum(axis=0))
+    used = np.flatnonzero(table.sum(axis=1))
+    if present.sum() < _FEWEST or of_b[-2] < _FEWEST_EACH or len(used) < _LEVELS:
+        return False
+    table = table[used]
+    range_of = table.argmax(axis=1)
+    cuts = np.flatnonzero(np.diff(range_of))
+    if len(cuts) != (of_b > 0).sum() - 1 or len(set(range_of.tolist())) != len(cuts) + 1:
+        return False
+    mixed = np.flatnonzero((table > 0).sum(axis=1) > 1)  # intervals that a cut divides
+    if not all((np.abs(cuts - level) <= 1).any() for level in mixed.tolist()):
+        return False
+    steps, last = np.diff(values[used]), np.cumsum(table.sum(axis=1))
+    rows = np.repeat(values[used], table.sum(axis=1))  # in order
+    ends = [0, *last[cuts].tolist(), len(rows)]
+    return all(
+        steps[cut] <= _GAP * np.median(steps[max(0, cut - _NEAR) : cut + _NEAR + 1])
+        and not _is_valley(rows[start:stop], rows[end - 1])
+        for cut, start, end, stop in zip(cuts, ends, ends[1:], ends[2:], strict=False)
+    )
+
+
+def _is_valley(rows: Floats, highest: float) -> bool:
+    """Whether numbers of two ranges are rare between their medians; the lower range ends at `highest`."""
+    low, high = np.median(rows[rows <= highest]), np.median(rows[rows > highest])
+    counts, _ = np.histogram(rows, np.linspace(low, high, 4))
+    fewer = min(counts[0], counts[2]) - counts[1]
+    return bool(
+        counts[1] < _VALLEY * min(counts[0], counts[2]) and fewer > 3.0 * np.sqrt(fewer + 2.0 * counts[1])
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from craftc._common.typing import Labels
-from craftc.craft.answers.rules import Ruled
+from craftc.craft.answers.interpretation import Interpreted
 from craftc.describe.cluster_map import sampled_rows
 from craftc.describe.profile import Groups, column_figures
 from craftc.describe.table_one import Profile
@@ -50,7 +50,7 @@ def page_rules(
     model: CraftBase, table: MixedTable, labels: Labels, n_clusters: int, among: Sequence[int]
 ) -> PageRules | None:
     """Rules with conditions on the first of these input columns; None of a model that has none."""
-    if not isinstance(model, Ruled):
+    if not isinstance(model, Interpreted):
         return None
     rows, leaves = sampled_rows(len(table)), 2 * n_clusters if n_clusters <= _MOST_IN_TREE else 1
     among = among[: max(_MOST_SEARCHED // n_clusters, _FEWEST_SEARCHED)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from craftc.craft.rows.unusual import OUTLIER
+from craftc.craft.rows.scores import OUTLIER
 from craftc.describe.structure import FIRM
 from craftc.describe.words import percent, plural, ratio, some
 from craftc.report.page import Page

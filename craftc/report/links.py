@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from craftc.craft.step_links import ROWS, step_columns
+from craftc.craft.links import ROWS, step_columns
 from craftc.describe.words import number, percent
 from craftc.report.columns import DrawnColumn, Pairs
 from craftc.table import MixedTable

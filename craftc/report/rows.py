@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from craftc._common.typing import Floats, Ints, Labels
-from craftc.craft.answers.outliers import WithOutliers
+from craftc.craft.answers.interpretation import Interpreted
 from craftc.describe.words import percent
 from craftc.report.columns import DrawnColumn
 from craftc.report.target import Target
@@ -97,7 +97,7 @@ def unusual(
     """
     worst = members[np.argsort(-sure.cost[members], kind="stable")[:_SHOWN]].tolist()
     odd = np.zeros((len(worst), len(columns)))
-    if isinstance(model, WithOutliers):
+    if isinstance(model, Interpreted):
         odd = np.nan_to_num(np.asarray(model.surprisal(table.take(np.array(worst, np.intp))), np.float64))
     rare: list[list[tuple[float, float, str, str]]] = [[] for _ in worst]
     for j, column in ((j, each) for j, each in enumerate(columns) if not each.personal):

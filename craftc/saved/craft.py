@@ -28,8 +28,7 @@ from craftc.craft.paper.estimator import PaperCRAFT
 from craftc.craft.parameters import MODELS, SELECTIONS, ModelSpec
 from craftc.craft.products import MOST_COLUMNS, CrossProducts
 from craftc.craft.rows import Encoding
-from craftc.craft.rows.scores import MixtureFit
-from craftc.craft.rows.unusual import OUTLIER
+from craftc.craft.rows.scores import OUTLIER, MixtureFit
 from craftc.saved.archive import demand
 from craftc.saved.fields import (
     ABSENT,

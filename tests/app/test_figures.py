@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import craftc
-from craftc.craft.answers import stability
+from craftc.craft.answers.evidence import Stability
 from craftc.report import rows as report_rows
 
 pd = pytest.importorskip("pandas", reason="figures are compared with those of pandas")
@@ -205,7 +205,7 @@ def test_stability_belongs_to_the_labels(run, tmp_path, monkeypatch):
 
     def known(model, *_, **__):
         overlap = np.linspace(0.2, 0.8, model.n_clusters_)[None]
-        return stability.Stability(overlap, np.array([model.n_clusters_]), np.array([1.0]))
+        return Stability(overlap, np.array([model.n_clusters_]), np.array([1.0]))
 
     monkeypatch.setattr(craftc.CRAFT, "stability", known)
     content = json.loads(run("cluster", tmp_path / "table.csv", "--stability", 1, "--json")[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from craftc.craft.common_factors import common_factors
+from craftc.craft.products import common_factors
 from tests.estimators.covariance_cases import clusters_of, encoding_of, problem_of, slanted, table_of
 from tests.reference import automatic, covariance
 

@@ -9,8 +9,8 @@ from scipy.special import logsumexp
 from sklearn.metrics import adjusted_rand_score
 
 from craftc import CRAFT, load_model, save_model
+from craftc.craft.background import NormalLevels
 from craftc.craft.clusters import distributions_of
-from craftc.craft.normals import NormalLevels
 from craftc.distributed import Partitions
 from tests.estimators.covariance_cases import clusters_of, spread_apart, spread_apart_mixed, table_of
 

@@ -9,7 +9,7 @@ import pytest
 
 import craftc
 from craftc import CRAFT, MixedTable, PaperCRAFT
-from craftc.craft.answers.stability import jaccard
+from craftc.craft.answers.evidence import jaccard
 from craftc.datasets import load_heart
 
 pd = pytest.importorskip("pandas", reason="tables with columns of several types need pandas")
@@ -246,7 +246,7 @@ def test_stability_takes_the_weights_and_the_columns_of_fit(people):
 
 
 def test_a_cluster_without_rows_in_a_part_has_no_overlap():
-    found = craftc.craft.answers.stability.Stability(
+    found = craftc.craft.answers.evidence.Stability(
         np.array([[0.5, np.nan], [1.0, np.nan]]), np.array([2, 2]), np.empty(0)
     )
     np.testing.assert_array_equal(found.mean, [0.75, np.nan])

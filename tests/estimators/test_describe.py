@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 import craftc
 from craftc import CRAFT, DPMeans, KModes, KPrototypes, PaperCRAFT, load_model, save_model
-from craftc.craft.answers.structure import structure_of
+from craftc.craft.answers.evidence import structure_of
 from craftc.datasets import load_heart
 from craftc.describe import words
 from craftc.describe.facts import Facts

@@ -9,7 +9,7 @@ import pytest
 
 from craftc import PaperCRAFT
 from craftc.craft.background import Background, pricing_of
-from craftc.craft.paper.sharing import cost_of_columns, coupled_mask, excess, global_mask, next_prices
+from craftc.craft.paper.clusters import cost_of_columns, coupled_mask, excess, global_mask, next_prices
 from craftc.craft.parameters import ModelSpec
 from craftc.datasets import load_heart, make_subspaces
 from craftc.table.moments import Moments, integer_grid

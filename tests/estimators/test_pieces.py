@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from craftc import CRAFT, load_model, save_model
-from craftc.craft import pieces
+from craftc.craft import found
 from craftc.craft.dependence import pattern_inside
 
 N = 1500
@@ -46,7 +46,7 @@ def measured(monkeypatch):
         calls.append((args, pattern_inside(*args)))
         return calls[-1][1]
 
-    monkeypatch.setattr(pieces, "pattern_inside", measure)
+    monkeypatch.setattr(found, "pattern_inside", measure)
     return calls
 
 

@@ -1,4 +1,6 @@
-"""Answers of a fitted CRAFT by its merge path: other numbers of clusters, and whether there is structure."""
+"""Answers of a fitted CRAFT by its merge path (other numbers of clusters, and whether there is structure),
+and fits from local to global selection of features.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +11,22 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.merge_path import MergePath, n_clusters_within
+from craftc._common.messages import need_pandas
 from craftc._common.own_names import OwnNames
 from craftc._common.typing import DaskClient, Labels, TableInput, WeightInput
 from craftc._common.validation import check_number
-from craftc.craft.answers.mask_path import mask_path
-from craftc.craft.answers.null_test import NullTest, null_test
-from craftc.craft.answers.outliers import WithOutliers
+from craftc.craft.answers.evidence import NullTest, null_test, refit, rows_to_test
+from craftc.craft.answers.interpretation import Interpreted
 from craftc.craft.fixed import FixedClusters
 from craftc.craft.rows.scores import RowStatistics
 from craftc.distributed.open_input import FitTable
+from craftc.metrics import adjusted_rand_index
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-class WithMergePath(WithOutliers):
+class WithMergePath(Interpreted):
     """Methods of a model whose merge path leads down to one cluster."""
 
     merge_path_: MergePath
@@ -231,7 +234,21 @@ class WithMergePath(WithOutliers):
         shares = [check_number("feature_sharing", s, least=0.0, most=1.0) for s in feature_sharing]
         if not shares:
             raise ValueError("feature_sharing has no values; give at least one number from 0 to 1.")
-        return mask_path(self, X, shares, int(random_state), sample_weight, client)
+        seed = int(random_state)
+        table, weight, _ = rows_to_test(self, X, seed, sample_weight, client)
+        fits = [refit(self, table, weight, seed, parameters=_parameters(share)) for share in shares]
+        masks = [fit.feature_mask_.astype(bool) for fit in fits]
+        path: DataFrame = need_pandas().DataFrame(
+            {
+                "feature_sharing": shares,
+                "n_clusters": [fit.n_clusters_ for fit in fits],
+                "objective": [fit.objective_ for fit in fits],
+                "selected": [float(mask.mean()) for mask in masks],
+                "common": [float(np.mean(mask.all(axis=0) | ~mask.any(axis=0))) for mask in masks],
+                "agreement": [adjusted_rand_index(fits[0].labels_, fit.labels_) for fit in fits],
+            }
+        )
+        return path
 
     def _step(self, n_clusters: int) -> int:
         """The step of the merge path with this number of clusters, or the next smaller one."""
@@ -261,3 +278,8 @@ class WithMergePath(WithOutliers):
         self._typical = self._unusual = self._mixture = self._clusters_of_rows = None
         for name in ("margins_", "outlier_scores_", "cluster_margins_", "changes_", *others):
             self.__dict__.pop(name, None)
+
+
+def _parameters(share: float) -> dict[str, float | str]:
+    """With one mask for all clusters, none holds a covariance of its own."""
+    return {"feature_sharing": share} | ({"covariance": "diagonal"} if share == 1.0 else {})

@@ -15,7 +15,7 @@ from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import ColumnSelection, Floats, Labels, RandomStateInput, TableInput, WeightInput
 from craftc._common.validation import Choice, Constraint, Number, check_parameters
-from craftc.craft.answers.profile import Described
+from craftc.craft.answers.interpretation import Described
 from craftc.craft.fitted import FittedClusters
 from craftc.craft.paper.search import fixed_price_fit
 from craftc.craft.parameters import (

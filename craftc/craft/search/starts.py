@@ -18,9 +18,9 @@ from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_seeding as seeding_kernel
 from craftc.craft.background import one_point_costs
 from craftc.craft.clusters import NO_MOMENTS, Clusters, assign_only, cost_tables
-from craftc.craft.common_factors import FEWEST_OWN_COLUMNS, common_factors
 from craftc.craft.dependence import LEAST_PART, PARTS
 from craftc.craft.parameters import ModelSpec
+from craftc.craft.products import FEWEST_OWN_COLUMNS, common_factors
 from craftc.craft.rows import L, S
 from craftc.craft.search import FitConfig
 from craftc.table.moments import Moments
