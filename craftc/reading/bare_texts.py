@@ -34,6 +34,7 @@ _ARROW = re.compile(rf"(?P<arrow>[▲△↑▼▽↓])\s?(?P<n>{_NUMBER}.*)")
 _FLAG = re.compile(rf"(?P<n>{_NUMBER})\s?(?P<flag>HH|LL|H|L|[↑↓▲▼]{{1,2}})")
 _LETTER = re.compile(rf"(?P<n>-?{_NUMBER}?)\s(?P<flag>[bepru]{{1,2}})")
 _UP = "▲△↑"
+_Found = tuple[list[str | None], str] | None
 
 
 def bare_texts(texts: Sequence[str], known: bool = False) -> tuple[list[str], list[str]]:
@@ -58,9 +59,6 @@ def bare_texts(texts: Sequence[str], known: bool = False) -> tuple[list[str], li
             bare, change = found
             return [text if own is None else own for text, own in zip(texts, bare, strict=True)], [change]
     return list(texts), []
-
-
-_Found = tuple[list[str | None], str] | None
 
 
 def _without_denominator(texts: Sequence[str], known: bool) -> _Found:

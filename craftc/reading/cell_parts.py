@@ -12,8 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from craftc._common.typing import Array, Integers
-from craftc.reading.dates import LONGEST, SAMPLE
-from craftc.reading.placeholders import MOST_BAD
+from craftc.reading.dates import LONGEST, MOST_BAD, SAMPLE
 
 _MOST, _FEWEST_TEXTS = 4, 20  # numbers in a cell, and different cells: fewer are categories
 _NUMBERS = {

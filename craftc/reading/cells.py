@@ -15,8 +15,7 @@ import numpy as np
 
 from craftc._common.typing import Floats, Integers
 from craftc.reading.bare_texts import bare_texts
-from craftc.reading.dates import DATE, LONGEST, SAMPLE
-from craftc.reading.placeholders import MOST_BAD, are_few
+from craftc.reading.dates import DATE, LONGEST, MOST_BAD, SAMPLE, are_few
 from craftc.reading.quantities import parse_quantities
 
 #: Texts of missing values in every column, and in columns of numbers and dates only (in any case).

@@ -1,4 +1,4 @@
-"""Dates and times of day from the texts of cells.
+"""Dates and times of day from the texts of cells, and texts in the place of values that are not known.
 
 All functions work on the distinct texts of a column and look at texts of at most 64 characters.
 """
@@ -15,17 +15,29 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from craftc._common.messages import as_text, need_pandas, quoted
-from craftc._common.typing import Array, Floats, Integers
+from craftc._common.typing import Array, Bits, Floats, Integers
 from craftc.reading.input_file import TableError
-from craftc.reading.placeholders import are_few
 
 if TYPE_CHECKING:
     import pandas as pd
 
+MOST_BAD = 0.1  # share of the cells of a column of numbers or dates that may be none
+
+_MANY_VALUES, _FEW_WORDS = 30, 3  # different values, at least, next to which that many texts are placeholders
+_DIGIT = re.compile(r"\d")
+_PLACEHOLDER = re.compile(
+    r"[^\w\s]{1,5}|[+-]?inf(inity)?|x{1,5}|n\.?d\.?|k\.?a\.?|keine angabe|unbekannt|suppressed|unknown"
+    r"|missing|withheld|refused|confidential|pending|tbd|no data|no answer|don'?t know"
+    r"|prefer not to (say|answer)"
+    r"|not (available|applicable|reported|known|measured|detected|given|stated)"
+    r"|#?(ref|value|num|name|error|div/0)[!?]?|below (detection|the limit).*"
+    r"|[<>≤≥]?\s*(lod|loq|mdl|dl|bdl|nd)|\([a-z]{1,3}\)|\[[a-z]{1,3}\]"
+    r"|0{1,4}[-./]0{1,2}[-./]0{1,4}( 00:00(:00)?)?",  # as databases write no date
+    re.IGNORECASE,
+)
 _DIGITS = 15  # of a whole number that float64 holds for certain
 LONGEST = 64  # characters of a number or a date, at most
 SAMPLE = 200  # distinct texts that decide whether the others are parsed
-
 _SECONDS = r"(?P<second>\d{2})(?:[.,]\d+)?"
 _HALF = r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?"
 _ZONES = (
@@ -47,7 +59,6 @@ _MONTH = r"(?P<m>[^\W\d_]{3,10})\.?"
 _YEAR = r"(?P<y>\d{4}|\d{2})"
 _PERIOD_YEAR = r"(?:FY\s?)?(?P<y>(?:19|20)\d{2}|(?<=FY)\d{2}|(?<=[-/ 'Q])\d{2})"
 _QUARTER = r"(?:quarter|quartal|trimestre|trim\.?|Q|T)"
-
 #: Forms of dates, each with the order of its parts; "ab" and "a.b" leave it open which one is the day.
 _FORMS = tuple(
     (re.compile(form, re.IGNORECASE), order)
@@ -167,6 +178,24 @@ _SEASON = re.compile(r"(\d{4})[-/](\d{4}|\d{1,2})")
 _FEWEST_SEASONS = 3  # different years and the next ones; fewer could be months
 _FEWEST_MONTHS = 3  # different months of dates that are all on the same day
 _FEWEST_TIMES = 5  # different texts such as "13.05", which could be numbers
+
+
+def are_few(texts: Sequence[str], good: Bits, counts: Integers, n_values: int) -> bool:
+    """Whether the texts that are not `good` are few enough for the column to hold `n_values` different
+    numbers or dates: a tenth of the cells, up to half where they are placeholders, and all but those of many
+    values where they are up to three words.
+
+    `counts`: cells of each text.
+    """
+    bad = [(text, int(n)) for text, n, ok in zip(texts, counts, good, strict=True) if not ok]
+    words = {text.casefold() for text, _ in bad}
+    many = n_values > _MANY_VALUES
+    few_words = many and len(words) <= _FEW_WORDS and not any(map(_DIGIT.search, words))
+    n_all, n_bad = int(counts.sum()), sum(n for _, n in bad)
+    if 2 * n_bad <= n_all or few_words:
+        alone = few_words or (many and len(words) == 1)
+        n_bad -= sum(n for text, n in bad if alone or _PLACEHOLDER.fullmatch(text))
+    return n_bad <= MOST_BAD * n_all
 
 
 @dataclass

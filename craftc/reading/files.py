@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from craftc._common.messages import as_text, listed, need_pandas, quoted, shown
-from craftc.reading.arff import arff_parts, is_arff
 from craftc.reading.encodings import Encoding, other_encoding, wide_encoding
 from craftc.reading.input_file import (
     COLUMNAR,
@@ -32,12 +31,9 @@ from craftc.reading.input_file import (
     find_file,
     labelled_reader,
 )
-from craftc.reading.json_rows import is_json_array, json_columns
 from craftc.reading.labelled import read_labelled
 from craftc.reading.line_cells import is_blank, without_formula
-from craftc.reading.merged import Merged, hidden_sheets, merged_cells, n_hidden_rows, n_unsolved_formulas
 from craftc.reading.no_rows import empty_lines
-from craftc.reading.other_tables import SideBySide, side_by_side
 from craftc.reading.records import (
     BLANKS,
     HEAD_ROWS,
@@ -51,6 +47,16 @@ from craftc.reading.records import (
     first_records,
     unquoted_lines,
 )
+from craftc.reading.sheets import (
+    Merged,
+    SideBySide,
+    hidden_sheets,
+    merged_cells,
+    n_hidden_rows,
+    n_unsolved_formulas,
+    side_by_side,
+)
+from craftc.reading.text_formats import arff_parts, is_arff, is_json_array, json_columns
 
 if TYPE_CHECKING:
     import pandas as pd

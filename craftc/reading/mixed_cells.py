@@ -1,23 +1,78 @@
-"""Columns of a spreadsheet in which numbers stand next to texts with decimal commas, or next to dates."""
+"""Columns whose numbers have several forms: dots that could separate thousands, and numbers of a spreadsheet
+next to texts with decimal commas, or next to dates.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from craftc._common.messages import as_text, need_pandas
-from craftc._common.typing import Floats
-from craftc.reading.cells import ALIKE, as_number_with_comma, certain_mark
-from craftc.reading.thousands import THOUSANDS
+from craftc._common.typing import Floats, Integers
+from craftc.reading.cells import (
+    ALIKE,
+    SEPARATED,
+    Numbers,
+    as_number_with_comma,
+    certain_mark,
+    dressed,
+    parse_numbers,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
+#: Whole numbers with dots between thousands.
+THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+")
+_SURELY = 44  # numbers that all have three digits behind a dot: decimal ones hardly ever do, .9^44 = .01
 _DAY_0 = "1899-12-30"  # of a spreadsheet
 _FIRST_DAY, _LAST_DAY = 7_306, 73_415  # days of 1920 to 2100
+
+
+def with_thousands(
+    numbers: Numbers, texts: Sequence[str], counts: Integers, semicolons: bool, pointless: bool
+) -> Numbers:
+    """Numbers whose dots could separate thousands, and a change that says whether they do.
+
+    They do in a table without decimal points, `pointless`, if 44 different ones or more have three digits
+    behind the dot and others have no dot: of decimal numbers one in ten would end in zero, and be shorter.
+    """
+    if numbers.mark != "." or not _have_thousands(_bodies(texts), semicolons):
+        return numbers
+    dotted = ["." in body for body in _bodies(texts)]
+    if pointless and _SURELY <= sum(dotted) < len(dotted):
+        read = parse_numbers(texts, counts, semicolons=semicolons, forced=True, point=",")
+        if read is not None:
+            read.changes = [each for each in read.changes if each != SEPARATED]
+            read.changes.append("dots separate thousands (decimal='.' takes them as decimal points)")
+            return read
+    numbers.changes.append(
+        "dots are decimal points, although they could separate thousands (decimal=',' takes them so)"
+    )
+    return numbers
+
+
+def _bodies(texts: Sequence[str]) -> Iterator[str]:
+    """The digits and marks of the texts that are numbers, without sign and unit."""
+    for text in texts:
+        if (found := dressed(text)) is not None:
+            yield found["body"]
+
+
+def _have_thousands(bodies: Iterable[str], semicolons: bool) -> bool:
+    """Whether all could be whole numbers, with dots between thousands in some, but not in all unless
+    semicolons separate the cells. It stops at the first that could not be one.
+    """
+    n = dotted = 0
+    for body in bodies:
+        if not (THOUSANDS.fullmatch(body) if "." in body else body.isdecimal()):
+            return False
+        n, dotted = n + 1, dotted + ("." in body)
+    return 0 < dotted < n + semicolons
 
 
 def with_cells_of_one_kind(column: pd.Series, kind: str, decimal: str) -> tuple[pd.Series, str]:

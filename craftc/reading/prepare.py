@@ -21,14 +21,13 @@ from craftc.reading.cells import (
     table_marks,
 )
 from craftc.reading.dates import are_long_codes, integer_dates, parse_dates, parse_times, typed_days
-from craftc.reading.durations import in_unit, parse_durations
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError
 from craftc.reading.joined import find_joined
 from craftc.reading.labelled import own_labels
 from craftc.reading.levels import are_codes, items_of_scales, number_levels, text_levels
-from craftc.reading.mixed_cells import with_cells_of_one_kind
-from craftc.reading.quantities import seconds_of
+from craftc.reading.mixed_cells import with_cells_of_one_kind, with_thousands
+from craftc.reading.quantities import in_unit, parse_durations, seconds_of
 from craftc.reading.remarks import (
     about_answers,
     about_codes,
@@ -52,7 +51,6 @@ from craftc.reading.several import (
     named_answers,
     shortened,
 )
-from craftc.reading.thousands import with_thousands
 from craftc.reading.unusable import (
     CONSTANT,
     CONSTANT_OF_SOME,

@@ -11,10 +11,14 @@ import numpy as np
 
 from craftc._common.messages import need_pandas, quoted
 from craftc._common.typing import ColumnSelection, Floats, FrameInput, Ints
-from craftc.reading.calendar_parts import as_numbers, one_value_for_each, parts_of_the_calendar
-from craftc.reading.date_copies import copies_of_dates
+from craftc.reading.date_columns import (
+    as_numbers,
+    copies_of_dates,
+    one_value_for_each,
+    parts_of_the_calendar,
+    parts_of_the_year,
+)
 from craftc.reading.dates import parse_dates
-from craftc.reading.year_parts import parts_of_the_year
 from craftc.table.categorical import column_mask, is_mask
 from craftc.table.declared import KindInput, KindsInput, declared_columns, without_columns
 from craftc.table.frames import ColumnSource, as_frame, open_source
