@@ -13,10 +13,10 @@ from craftc.craft.parameters import ModelSpec
 from craftc.craft.rows.local import LocalRows
 from craftc.craft.search import FitConfig
 from craftc.craft.search.automatic import automatic_fit
+from craftc.table.bins import tally
 from craftc.table.declared import declared_periods
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments, integer_grid
-from craftc.table.tally import tally
 from tests.reference import automatic, levels, tilted
 
 NO_WEIGHT = np.empty(0, np.int64)

@@ -26,9 +26,9 @@ with new:
     from craftc.craft.background import Background
     from craftc.craft.paper.clusters import PaperClusters
     from craftc.craft.parameters import ModelSpec
+    from craftc.table.bins import tally
     from craftc.table.levels import LevelEncoding
     from craftc.table.moments import Moments, integer_grid
-    from craftc.table.tally import tally
 
     from .common import SEED, made, mixed_table
 setup = new.setup

@@ -1,4 +1,6 @@
-"""The values of the options of each command, and the texts of messages."""
+"""The arguments of commands: types and values of options, model files, long texts of ``--help``, and the
+texts of messages.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,36 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
+
+import click
+
+from craftc.craft.base import CraftBase
+from craftc.saved.save_and_load import load_model
 
 _LONGEST_MESSAGE = 2000
 
 #: Parameters that an option of the same name has, but for the dashes.
 _SAME_NAME = "price_factor outlier_price feature_sharing min_cluster_size max_cluster_size groups"
+HOW_TABLES_ARE_READ = """
+How a table is read (as craftc.read_table reads it in Python):
+  Formats: CSV and the like, JSON, ARFF, Excel (.xlsx), Parquet, Feather, SPSS, Stata, SAS; each also
+  compressed (gzip, bzip2, xz, zip); "-" is standard input. The content decides, and the delimiter
+  (comma, semicolon, tab, | or another) is detected. Several files, a folder or a pattern are one table.
+  A title above the column names is skipped (--skip, --header).
+  Missing values: empty cells and "?". In columns of numbers and dates also NA, n/a, NaN, null, none
+  and -; in text columns these are levels, unless --na names them.
+  Numeric columns: also $1,200, 12%, 7 km, (3.20) and 1.234,50. A few other cells become missing.
+  Categorical columns: text, codes such as 007, and integers with at most {codes} distinct values (--numeric
+  treats such a column as numeric), unless five columns or more have answers on one scale such as 1 to 5.
+  Dates become days since 1970-01-01, shown as dates.
+  Numeric columns need no scaling. A column of up to 64 distinct values is modelled value by value,
+  others by about 64 intervals, so that skewed, rounded and repeated numbers need no treatment.
+  Excluded columns: row counters and other ids, columns without any value or with one value, and text
+  columns with a different text in every row. The output lists them; --numeric and --categorical
+  include them.
+"""
 
 
 def _na_option(found: re.Match[str]) -> str:
@@ -210,3 +236,75 @@ def in_options(message: str) -> str:
     for pattern, option in _IN_OPTIONS:
         message = re.sub(pattern, option, message)
     return message.removeprefix("CRAFT found ")
+
+
+class AutoOrNumber(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on
+    """A number, or auto."""
+
+    name = "number"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str | float:
+        try:
+            return "auto" if value == "auto" else float(str(value))
+        except ValueError:
+            self.fail(f"must be auto or a number > 0, got {value!r}", param, ctx)
+
+
+class NumberOrRange(click.ParamType):  # type: ignore[type-arg]
+    """A whole number, or a smallest and a largest one as 3-6."""
+
+    name = "number"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | tuple[int, int]:
+        ends = str(value).split("-") if not str(value).startswith("-") else [str(value)]
+        try:
+            numbers = tuple(map(int, ends))
+        except ValueError:
+            numbers = ()
+        if len(numbers) not in (1, 2):
+            self.fail(f"must be a whole number or a range as 3-6, got {value!r}", param, ctx)
+        return (numbers[0], numbers[1]) if len(numbers) == 2 else numbers[0]
+
+
+class Size(click.ParamType):  # type: ignore[type-arg]
+    """A number of rows, or a share of the rows."""
+
+    name = "number"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value)
+        try:
+            return int(text) if text.isdigit() else float(text)
+        except ValueError:
+            self.fail(f"must be a number of rows, or a share of the rows as 0.05, got {value!r}", param, ctx)
+
+
+def model_file(model: str) -> Path:
+    """The file of a model: the argument, or model.craftc in a folder that ``craftc cluster --out`` wrote."""
+    path = Path(model)
+    if path.is_dir():
+        path /= "model.craftc"
+        if not path.exists():
+            raise ValueError(
+                f"The folder {model!r} has no model.craftc; pass a folder that craftc cluster --out has "
+                "written."
+            )
+    return path
+
+
+def clusters_of(model: str, threads: int | None, table: str, out: str | None = None) -> CraftBase:
+    """The model of a command, which no result overwrites."""
+    path = model_file(model)
+    if out is not None and os.path.exists(out):
+        for name in (path, table):
+            if os.path.exists(name) and os.path.samefile(out, name):
+                raise ValueError(f"--out {out!r} would overwrite an input file; pass another name.")
+    fitted = load_model(path)
+    if not isinstance(fitted, CraftBase):
+        raise ValueError(
+            f"{os.fspath(path)!r} holds a fitted {type(fitted).__name__}; this command needs a CRAFT."
+        )
+    fitted.n_threads = threads
+    return fitted

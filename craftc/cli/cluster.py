@@ -19,15 +19,14 @@ from craftc._common.atomic_write import replacing, replacing_together
 from craftc._common.threads import effective_n_threads
 from craftc.cli import target as targets
 from craftc.cli.arguments import ClusterOptions, clean, in_options
-from craftc.cli.columns import ColumnRoles, check_used
+from craftc.cli.columns import ColumnRoles, check_used, name_model, own_names, with_own_names
 from craftc.cli.json_output import document
 from craftc.cli.layout import PageLayout
-from craftc.cli.own_names import name_model, own_names, with_own_names
 from craftc.cli.page import Answer, Result, page
 from craftc.cli.results import results_in
 from craftc.cli.sources import TableSource, opened
-from craftc.cli.text_output import without_formulas, write_csv
 from craftc.cli.unusual import unusual_rows
+from craftc.cli.writers import without_formulas, write_csv
 from craftc.craft import CRAFT, Progress
 from craftc.craft.answers.evidence import agreement_of, rows_to_test, structure_of
 from craftc.describe.structure import Starts

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 
 from craftc._common.threads import effective_n_threads
-from craftc.cli.arguments import CompareOptions, clean
+from craftc.cli.arguments import CompareOptions, clean, clusters_of
+from craftc.cli.columns import own_column_names
 from craftc.cli.drift import Comparison, Drift
 from craftc.cli.log import Log
-from craftc.cli.models import clusters_of
-from craftc.cli.own_names import own_column_names
 from craftc.cli.results import rows_as_seen, streamed_tables
 from craftc.cli.sources import is_read_in_batches, refuse_further_missing_cells, table_like
 from craftc.craft.base import CraftBase

@@ -18,9 +18,17 @@ from typing import Any, TypeVar
 import click
 
 from craftc import _about
-from craftc.cli.arguments import ClusterOptions, CompareOptions, ExportOptions, PredictOptions, RefitOptions
-from craftc.cli.help import HOW_TABLES_ARE_READ
-from craftc.cli.option_types import AutoOrNumber, NumberOrRange, Size
+from craftc.cli.arguments import (
+    HOW_TABLES_ARE_READ,
+    AutoOrNumber,
+    ClusterOptions,
+    CompareOptions,
+    ExportOptions,
+    NumberOrRange,
+    PredictOptions,
+    RefitOptions,
+    Size,
+)
 
 F = TypeVar("F", bound=Callable[..., object])
 

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 
 from craftc._common.messages import listed
 from craftc._common.threads import effective_n_threads
-from craftc.cli.arguments import DriftError, PredictOptions
+from craftc.cli.arguments import DriftError, PredictOptions, clusters_of, model_file
 from craftc.cli.dask_cluster import connected, write_by
 from craftc.cli.drift import Drift
 from craftc.cli.log import Log
-from craftc.cli.manifest import NAME, Manifest, checksum_of
-from craftc.cli.models import clusters_of, model_file
 from craftc.cli.results import (
+    NAME,
+    Manifest,
     ResultForm,
     Seen,
     Written,
+    checksum_of,
     counting_outliers,
     result_files,
     rows_as_seen,
@@ -29,8 +30,7 @@ from craftc.cli.results import (
     write_assignments,
 )
 from craftc.cli.sources import is_read_in_batches, refuse_further_missing_cells, table_like
-from craftc.cli.text_output import csv_writer
-from craftc.cli.writers import format_of, names_folder, result_file
+from craftc.cli.writers import csv_writer, format_of, names_folder, result_file
 from craftc.craft.base import CraftBase
 from craftc.reading.many_files import paths_of
 from craftc.table.out_of_core import files_of

@@ -29,7 +29,7 @@ from craftc.cli.columns import (
 )
 from craftc.cli.dask_cluster import connected, write_by
 from craftc.cli.results import ResultForm, result_files
-from craftc.cli.text_output import without_formulas, write_csv
+from craftc.cli.writers import without_formulas, write_csv
 from craftc.craft import CRAFT, Progress
 from craftc.distributed.dask.inputs import DaskFiles
 from craftc.reading.files import FileForm, RawTable

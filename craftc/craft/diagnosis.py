@@ -32,11 +32,10 @@ from craftc.craft.search.automatic import MANY_CLUSTERS, automatic_fit
 from craftc.describe.structure import nearly
 from craftc.describe.words import listing
 from craftc.table import MixedTable
-from craftc.table.categorical import name_of
-from craftc.table.declared import KindsInput
+from craftc.table.declared import KindsInput, name_of
+from craftc.table.derived import derived_columns
 from craftc.table.levels import LevelEncoding, NumberLevels
 from craftc.table.moments import Moments
-from craftc.table.products import derived_columns
 from craftc.table.sums import numbers_or_flags
 
 _SAMPLE = 2000  # rows by which near-duplicate columns are found

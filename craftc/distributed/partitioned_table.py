@@ -15,9 +15,9 @@ from craftc._common.typing import Array, DaskCollection, Floats, Integers, Label
 from craftc._kernels import moments as moments_kernel
 from craftc.distributed.engine import Engine, LabelNode, read_again, read_part, rebuilt
 from craftc.distributed.partitions import Call, Content, Message, Part, PartitionReading, RecipeEntry
+from craftc.table.bins import SAMPLED_ABOVE, few_values, joined_tally, may_be_few, sampled_rows, tally
 from craftc.table.levels import LevelEncoding
 from craftc.table.mixed_table import MixedTable, Schema
-from craftc.table.tally import SAMPLED_ABOVE, few_values, joined_tally, may_be_few, sampled_rows, tally
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator

@@ -25,10 +25,10 @@ from craftc.export.scoring import (
 )
 from craftc.table import Schema
 from craftc.table.dates import parts_among
+from craftc.table.kinds import truth_words
 from craftc.table.level_column import MISSING_LEVEL, Level
 from craftc.table.levels import LevelEncoding
 from craftc.table.numeric_encoding import EncodingRecipe, NumericEncoding
-from craftc.table.truth_values import truth_words
 
 Term = LookUp | Polynomial
 

@@ -56,8 +56,7 @@ from craftc.kprototypes.new_rows import PrototypePrediction, as_columns
 from craftc.kprototypes.problem import Problem, some_numbers
 from craftc.table import MixedTable, Schema
 from craftc.table.answers import answer_groups
-from craftc.table.categorical import column_mask
-from craftc.table.declared import noted_dates
+from craftc.table.declared import column_mask, noted_dates
 from craftc.table.frames import open_source
 from craftc.table.moments import integer_grid
 

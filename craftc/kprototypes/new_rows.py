@@ -12,7 +12,7 @@ from craftc._common.validation import check_weight
 from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.kprototypes.fitted import Prototypes
 from craftc.table import MixedTable, Schema
-from craftc.table.categorical import are_categorical
+from craftc.table.declared import are_categorical
 
 
 class PrototypePrediction(ClassNamePrefixFeaturesOutMixin, TransformerMixin):

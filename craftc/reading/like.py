@@ -19,9 +19,9 @@ from craftc.reading.roles import Roles, answer_name
 from craftc.reading.several import Answers
 from craftc.table import Schema
 from craftc.table.dates import PARTS, part_name
+from craftc.table.kinds import same_truth
 from craftc.table.level_column import MISSING_LEVEL
 from craftc.table.personal import shown_cells
-from craftc.table.truth_values import same_truth
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,14 +19,19 @@ from craftc.reading.date_columns import (
     parts_of_the_year,
 )
 from craftc.reading.dates import parse_dates
-from craftc.table.categorical import column_mask, is_mask
-from craftc.table.declared import KindInput, KindsInput, declared_columns, without_columns
+from craftc.table.declared import (
+    KindInput,
+    KindsInput,
+    column_mask,
+    declared_columns,
+    is_mask,
+    without_columns,
+)
+from craftc.table.derived import derived_columns, follow_from
 from craftc.table.frames import ColumnSource, as_frame, open_source
 from craftc.table.kinds import ColumnKind
 from craftc.table.level_column import LevelColumn
 from craftc.table.mixed_table import MixedTable
-from craftc.table.products import derived_columns
-from craftc.table.ranges import follow_from
 from craftc.table.sums import numbers_or_flags
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias, cast
 import numpy as np
 
 from craftc._common.messages import listed, quoted, shown
-from craftc.table.categorical import name_of
+from craftc.table.declared import name_of
 
 #: Weights of columns, by name, or by position in an array.
 WeightsInput: TypeAlias = "Mapping[str, float] | Mapping[int, float] | None"

@@ -1,11 +1,13 @@
-"""What a column is: one table of kinds for frames, dicts of columns, arrays, Arrow files and read texts."""
+"""What a column is: one table of kinds for frames, dicts of columns, arrays, Arrow files and read texts; and
+words for true and false, which databases and programs turn into truth values and back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from numbers import Number
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -16,6 +18,26 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MANY_COLUMNS = 100  # from which an object for each takes longer to make than a copy of the frame
+#: Results of infer_dtype for moments in time, and for durations.
+INFERRED_DATES = ("datetime", "datetime64", "date", "period")
+INFERRED_DURATIONS = ("timedelta", "timedelta64")
+T = TypeVar("T")
+_PAIRS = (
+    ("true", "false"),
+    ("t", "f"),
+    ("yes", "no"),
+    ("y", "n"),
+    ("on", "off"),
+    ("ja", "nein"),
+    ("wahr", "falsch"),
+    ("oui", "non"),
+    ("vrai", "faux"),
+    ("sí", "no"),
+    ("si", "no"),
+    ("verdadero", "falso"),
+    ("vero", "falso"),
+)
+_MARKS = (("1", "0"), ("1.0", "0.0"), ("x", "no"), ("✓", "no"), ("✔", "no"))  # of numbers and ticked boxes
 
 
 class ColumnKind(StrEnum):
@@ -44,9 +66,6 @@ INFERRED = {
     ),
     **dict.fromkeys(("mixed", "mixed-integer"), ColumnKind.MIXED),
 }
-#: Results of infer_dtype for moments in time, and for durations.
-INFERRED_DATES = ("datetime", "datetime64", "date", "period")
-INFERRED_DURATIONS = ("timedelta", "timedelta64")
 _OF_DTYPE = {"b": ColumnKind.LEVEL, "i": ColumnKind.NUMBER, "u": ColumnKind.NUMBER, "f": ColumnKind.NUMBER}
 
 
@@ -174,3 +193,42 @@ def _is_number(of: object) -> bool:
     import pyarrow.types as types
 
     return bool(types.is_integer(of) or types.is_floating(of) or types.is_decimal(of))
+
+
+def truth_words(words: Collection[str]) -> dict[bool, str]:
+    """Which of these words means true and which false; empty if there is another word."""
+    own = {word.casefold(): word for word in words}
+    for pair in _PAIRS:
+        if len(own) == len(words) and own.keys() <= set(pair):
+            return {word == pair[0]: own[word] for word in pair if word in own}
+    return {}
+
+
+def same_truth(text: str, words: Collection[str]) -> str | None:
+    """The one of these words that means what a text does, where the text or the words are true and false."""
+    if text.casefold() in _PAIRS[0]:
+        return truth_level(text.casefold() == "true", words)
+    own, said = truth_words(words), truth_words([text])
+    if {each.casefold() for each in own.values()}.isdisjoint(_PAIRS[0]):
+        return None
+    said = said or {
+        one: text
+        for marks in _MARKS[:2]
+        for one, mark in zip((True, False), marks, strict=True)
+        if text == mark
+    }
+    return next((own[value] for value in said if value in own), None)
+
+
+def truth_level(value: bool, levels: Iterable[T]) -> T | None:
+    """The level that a truth value stands for where both words of a pair are levels, as "yes" and "no" are;
+    None if no pair is, or several are.
+    """
+    pairs = (*_PAIRS, *_MARKS)
+    known = {word for pair in pairs for word in pair}
+    own = [level for level in levels if str(level).casefold() in known]
+    of_word = {str(level).casefold(): level for level in own}
+    for pair in pairs:
+        if len(own) == len(of_word) == 2 and of_word.keys() == set(pair):
+            return of_word[pair[0 if value else 1]]
+    return None

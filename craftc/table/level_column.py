@@ -11,8 +11,7 @@ import numpy as np
 
 from craftc._common.messages import shown, warn_user
 from craftc._common.typing import Array
-from craftc.table.kinds import is_missing
-from craftc.table.truth_values import truth_level
+from craftc.table.kinds import is_missing, truth_level
 
 if TYPE_CHECKING:
     import pyarrow as pa

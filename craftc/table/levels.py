@@ -25,10 +25,9 @@ from scipy.special import ndtr, ndtri
 
 from craftc._common.typing import Array, Floats, Integers
 from craftc._kernels.moments import write_levels
-from craftc.table.bins import MAX_LEVELS, levels_of
+from craftc.table.bins import MAX_LEVELS, SLICE_ROWS, Tally, levels_of
 from craftc.table.declared import UNKNOWN_PERIOD, period_of
 from craftc.table.mixed_table import MixedTable, Schema
-from craftc.table.tally import SLICE_ROWS, Tally
 
 LEAST_SHARE = 1e-12  # of a level under a normal density
 ATOM_SHARE = 0.1  # of the cells, least of an atom
@@ -305,7 +304,7 @@ class LevelEncoding:
     >>> import numpy as np
     >>> from craftc.table import MixedTable
     >>> from craftc.table.levels import LevelEncoding
-    >>> from craftc.table.tally import tally
+    >>> from craftc.table.bins import tally
     >>> table = MixedTable.from_data(np.array([[0.5], [0.5], [2.0], [np.nan]]))
     >>> encoding = LevelEncoding.of_tallies(table.schema, [tally(table.numeric[:, 0], None)])
     >>> encoding.apply(table).codes[:, 0].tolist()

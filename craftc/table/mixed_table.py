@@ -12,12 +12,12 @@ from numpy.typing import DTypeLike
 
 from craftc._common.typing import Array, ColumnSelection, FileInput, TableInput
 from craftc.table.blocks import Scratch
-from craftc.table.categorical import are_categorical
 from craftc.table.dates import with_parts
 from craftc.table.declared import (
     ColumnPlan,
     KindInput,
     KindsInput,
+    are_categorical,
     check_reading,
     differing_kind,
     plan_columns,

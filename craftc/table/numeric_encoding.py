@@ -39,8 +39,8 @@ from craftc._common.random import TableStream, spread
 from craftc._common.threads import parallel_map, threads_for
 from craftc._common.typing import Array, Floats, Integers
 from craftc._common.validation import integer_weights
+from craftc.table.bins import SAMPLED_ABOVE, SLICE_ROWS, table_tally, tally
 from craftc.table.mixed_table import MixedTable, Schema
-from craftc.table.tally import SAMPLED_ABOVE, SLICE_ROWS, table_tally, tally
 
 #: A numeric column, or its rest, with at most this many distinct values becomes categorical. Not to be
 #: confused with `MAX_INTEGER_CODES` of `craftc.reading.cells`, up to which `read_table` reads integers as

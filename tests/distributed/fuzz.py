@@ -27,7 +27,7 @@ from craftc.distributed import Partitions
 from craftc.distributed.dask.engine import _answer
 from craftc.distributed.engine import SerialEngine, read_part, rebuilt
 from craftc.distributed.partitions import Part
-from craftc.table import tally
+from craftc.table import bins
 from tests.distributed.same_fit import cut, differences, differences_of_levels, equal, outcome
 
 COUNTS = {"rounds": 0, "losses": 0, "local passes": 0, "fits": 0, "errors": 0}
@@ -67,7 +67,7 @@ def sampled_encoding(above):
     from craftc.distributed import partitioned_table
 
     with contextlib.ExitStack() as stack:
-        for module in (tally, partitioned_table):
+        for module in (bins, partitioned_table):
             stack.enter_context(mock.patch.object(module, "SAMPLED_ABOVE", above))
         yield
 

@@ -11,7 +11,7 @@ import pytest
 from craftc import CRAFT
 from craftc.distributed import Partitions
 from craftc.distributed.engine import SerialEngine
-from craftc.table import tally
+from craftc.table import bins
 from tests.distributed.fuzz import every_split_is_tried, low_limits, sampled_encoding
 from tests.distributed.same_fit import cut, differences, differences_of_levels, even, mixed, outcome
 
@@ -168,7 +168,7 @@ def test_with_the_limits_of_users(parameters):
 
 @pytest.mark.slow
 def test_long_columns_are_encoded_by_a_sample():
-    n = tally.SAMPLED_ABOVE + 1000
+    n = bins.SAMPLED_ABOVE + 1000
     rng = np.random.default_rng(6)
     group = rng.integers(0, 3, n)
     X = pd.DataFrame(

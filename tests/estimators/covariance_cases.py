@@ -14,9 +14,9 @@ from craftc.craft.products import CrossProducts, covariance_columns, first_condi
 from craftc.craft.rows.local import LocalRows
 from craftc.craft.search import FitConfig
 from craftc.craft.search.forms import prior_of
+from craftc.table.bins import tally
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments, integer_grid
-from craftc.table.tally import tally
 from tests.level_cases import Case
 from tests.reference import covariance as reference
 from tests.reference import levels

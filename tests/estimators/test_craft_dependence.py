@@ -23,9 +23,9 @@ from craftc.craft.rows.local import LocalRows
 from craftc.craft.search import FitConfig
 from craftc.craft.search.starts import mixture
 from craftc.datasets import make_mixed
+from craftc.table.bins import tally
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments, integer_grid
-from craftc.table.tally import tally
 from tests.common import fixed_price, random_table
 from tests.reference import dependence as reference
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from craftc import MixedTable
+from craftc.table.bins import tally
 from craftc.table.levels import LevelEncoding, NumberLevels
-from craftc.table.tally import tally
 from tests.level_cases import Case, mixed_case
 from tests.reference import levels
 

@@ -9,7 +9,7 @@ import pytest
 
 import craftc
 from craftc import CRAFT
-from craftc.table.products import products_of_others
+from craftc.table.derived import products_of_others
 from craftc.table.tick_groups import tick_groups
 
 pd = pytest.importorskip("pandas")

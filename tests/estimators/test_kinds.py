@@ -12,10 +12,10 @@ from sklearn.metrics import adjusted_rand_score
 
 from craftc import CRAFT, MixedTable, load_model, save_model
 from craftc.distributed import Partitions
+from craftc.table.bins import tally
 from craftc.table.declared import parse_kinds, period_of, plan_columns
 from craftc.table.level_column import common_order
 from craftc.table.levels import NumberLevels
-from craftc.table.tally import tally
 from tests.reference import levels as reference
 
 SCALE = ["never", "rarely", "sometimes", "often", "always"]

@@ -14,8 +14,8 @@ from scipy.special import ndtri
 
 from craftc import MixedTable
 from craftc.table import numeric_encoding as module
+from craftc.table.bins import tally
 from craftc.table.numeric_encoding import NumericEncoding
-from craftc.table.tally import tally
 from tests.common import examples, random_table
 from tests.estimators.numeric_cases import (
     MODES,

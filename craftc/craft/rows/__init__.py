@@ -32,10 +32,10 @@ from craftc.craft.fitted import CarriedSums
 from craftc.craft.products import CrossProducts
 from craftc.craft.rows.scores import RowStatistics
 from craftc.table import MixedTable, Schema
+from craftc.table.bins import Tally
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments
 from craftc.table.numeric_encoding import NumericEncoding
-from craftc.table.tally import Tally
 
 L = TypeVar("L")
 S = TypeVar("S")

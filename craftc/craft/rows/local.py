@@ -36,9 +36,9 @@ from craftc.craft.rows import (
 )
 from craftc.craft.rows.scores import RowStatistics
 from craftc.table import MixedTable, Schema
+from craftc.table.bins import Tally, table_tally
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments, add_groups, integer_grid
-from craftc.table.tally import Tally, table_tally
 
 _NO_ROWS = np.empty(0, np.int32)
 # rows above which memory comes first: columns stay in two blocks, rows of a split are kept as bits

@@ -38,9 +38,9 @@ from craftc.distributed.engine import Engine, FarLabels, LabelNode, Question
 from craftc.distributed.partitioned_table import PartitionedTable, first_rows_of
 from craftc.distributed.partitions import MOST_GIVEN, OneCluster, Renumbered
 from craftc.table import MixedTable, Schema
+from craftc.table.bins import Tally
 from craftc.table.levels import LevelEncoding
 from craftc.table.moments import Moments, add_groups, grid_of_ranges
-from craftc.table.tally import Tally
 
 _FEW_ROWS = 1 << 14  # of a cluster whose rows are split in this process
 _NO_WEIGHT = np.empty(0, np.int64)
