@@ -66,8 +66,8 @@ class Structure:
         A column whose values alone tell all clusters apart, and its share of what these save, if that is more
         than half of it.
     scattered : (int, float) or None
-        Small clusters whose rows lie farther apart than those of the whole table, and the share of the rows
-        that they hold.
+        Clusters of outliers or tails, whose rows lie farther apart than those of the whole table or of the
+        clusters that they surround, and the share of the rows in them.
     """
 
     n_clusters: int
@@ -216,7 +216,7 @@ class Structure:
         if self.scattered is not None:
             n, share = self.scattered
             which = "the rows of one of them" if n == 1 else f"the rows of {n} of them"
-            yield f"{which} ({percent(share)} of all) lie far from each other, too, and may be outliers"
+            yield f"{which} ({percent(share)} of all) lie far apart, and may be outliers of the others"
         if self.column is not None:
             name, share = self.column
             yield f"the values of {quoted(name)} alone tell them apart: {percent(share)} of what they save"

@@ -140,9 +140,30 @@ def test_rows_far_from_each_other_are_said_to_be_outliers():
     assert model.cluster_sizes_.min() <= 5
     found = model._structure()
     assert found.scattered[0] == 1
-    assert "the rows of one of them (1 % of all) lie far from each other" in found.facts
+    assert "the rows of one of them (1 % of all) lie far apart, and may be outliers" in found.facts
     small = np.concatenate([X[:400], rng.normal(size=(12, 6)) - 6.0])  # a small group of similar rows
     model = CRAFT(random_state=0).fit(small)
+    assert model.n_clusters_ == 3
+    assert model._structure().scattered is None
+
+
+def test_tails_of_groups_are_said_to_be_outliers():
+    """The rows of three groups have a common scale, as in a multivariate t distribution of 3 degrees."""
+    rng = np.random.default_rng(1)
+    group, centres = rng.integers(0, 3, 900), 4.0 * rng.normal(size=(3, 4))
+    scale = np.sqrt(rng.chisquare(3, 900) / 3.0)
+    model = CRAFT(random_state=0).fit(centres[group] + rng.normal(size=(900, 4)) / scale[:, None])
+    n, share = model._structure().scattered
+    assert n == model.n_clusters_ - 3
+    assert 0.02 <= share <= 0.2
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_wide_group_is_no_tail(seed):
+    rng = np.random.default_rng(100 + seed)
+    group = rng.choice(3, 900, p=[0.45, 0.45, 0.1])
+    centres, deviation = 3.0 * rng.normal(size=(3, 5)), np.array([1.0, 1.0, 3.0])
+    model = CRAFT(random_state=0).fit(centres[group] + rng.normal(size=(900, 5)) * deviation[group][:, None])
     assert model.n_clusters_ == 3
     assert model._structure().scattered is None
 

@@ -20,6 +20,10 @@ _MORE_THAN_HALF = 0.5  # of what clusters save
 _DECIDED = 0.98  # share of the rows whose cluster the value of a column tells
 _SMALL = 0.05  # share of the rows of a small cluster
 _FAR_APART = 2.0  # times the variance of the whole table
+_TAILS = 0.2  # share of the rows of a cluster that lies around others
+_CONCENTRIC = 0.15  # squared distance of the means over the variance of that cluster, on average over columns
+_NARROWEST = 1e-9  # variance of a cluster in that of the whole table, so that quotients stay finite
+_WIDER_THAN_ALL, _WIDER_THAN_ONE = 1.3, 4.0  # its variance, in those of the whole table and of the other one
 
 
 class MixtureCriteria:
@@ -172,19 +176,30 @@ def deciding_column(fitted: FittedClusters) -> tuple[str, float] | None:
 
 
 def scattered_clusters(fitted: FittedClusters) -> tuple[int, float] | None:
-    """How many small clusters have rows that lie farther apart than those of the whole table in most numbers,
-    and the share of the rows that they hold.
+    """How many clusters hold outliers or tails, as far as numbers show, and the share of the rows in them:
+    small clusters whose rows lie farther apart than those of the whole table in most numbers, and clusters
+    that lie around a larger one, or around all rows, with a much larger variance.
     """
     moments = fitted.original_moments
     whole = moments.total()
-    variance = whole.means()[1][0] / np.maximum(whole.present[0], 1.0)
-    varies = variance > 0.0
+    varies = (whole.means()[1][0] > 0.0) & (moments.present > 1.0).all(axis=0)
     if moments.n_clusters == 1 or np.count_nonzero(varies) < 2:
         return None
-    own = moments.means()[1] / np.maximum(moments.present - 1.0, 1.0)
-    shares = fitted.sizes / fitted.weight
-    found = (shares <= _SMALL) & (np.median(own[:, varies] / variance[varies], axis=1) > _FAR_APART)
-    return (int(found.sum()), float(shares[found].sum())) if found.any() else None
+    mean, variance = (
+        np.vstack([own[:, varies], all_rows[:, varies]])
+        for own, all_rows in zip(moments.means(), whole.means(), strict=True)
+    )
+    variance /= np.vstack([moments.present[:, varies], whole.present[:, varies]]) - 1.0
+    mean = (mean - mean[-1]) / np.sqrt(variance[-1])
+    variance = np.maximum(variance / variance[-1], _NARROWEST)
+    shares = np.append(fitted.sizes, fitted.weight) / fitted.weight
+    found = np.zeros(moments.n_clusters, bool)
+    for k in np.flatnonzero(shares <= _TAILS).tolist():
+        wider = np.median(variance[k] / variance, axis=1)
+        around = (np.square(mean - mean[k]) / variance[k]).mean(axis=1) <= _CONCENTRIC
+        least = _FAR_APART if shares[k] <= _SMALL else _WIDER_THAN_ALL if around[-1] else math.inf
+        found[k] = wider[-1] > least or (around & (wider > _WIDER_THAN_ONE))[shares > shares[k]].any()
+    return (int(found.sum()), float(shares[:-1][found].sum())) if found.any() else None
 
 
 def n_parameters(fitted: FittedClusters) -> int:
