@@ -300,7 +300,37 @@ class PeriodicColumn(NumericColumn):
         return self.text(mean)
 
 
+@dataclass(frozen=True)
+class CodesColumn(NumericColumn):
+    """A column of whole numbers that are codes: descriptions are of its values and their shares."""
+
+    codes: CategoricalColumn = field(default_factory=lambda: CategoricalColumn((), np.empty((1, 0))))
+
+    def in_order(self, rows: Ints) -> CodesColumn:
+        """The column with its K + 1 groups in another order."""
+        column = super().in_order(rows)
+        assert isinstance(column, CodesColumn)
+        return replace(column, codes=self.codes.in_order(rows))
+
+    def typical(self, k: int, *_: Sequence[int] | Sequence[str] | None) -> Parts:
+        """The leading values and their shares in cluster k; -1: in the whole table."""
+        return self.codes.typical(k)
+
+    def coded(self, cells: Floats) -> Ints:
+        """(n,) positions of cells among the values; T: missing, or none of these."""
+        values = np.array(self.codes.levels, np.float64)
+        at = np.minimum(np.searchsorted(values, cells), len(values) - 1)
+        return np.where(values[at] == cells, at, len(values))
+
+
 Column: TypeAlias = NumericColumn | CategoricalColumn
+
+
+def as_levels(column: Column) -> CategoricalColumn | None:
+    """The levels of a column that their shares describe, a category or codes; None of other numbers."""
+    if isinstance(column, CodesColumn):
+        return column.codes
+    return column if isinstance(column, CategoricalColumn) else None
 
 
 def typical_text(parts: Sequence[tuple[str, float | None]]) -> str:

@@ -15,7 +15,14 @@ from craftc.describe.association import (
     kruskal_wallis,
     standardised_difference,
 )
-from craftc.describe.columns import CategoricalColumn, Column, NumericColumn, OrderedColumn, PeriodicColumn
+from craftc.describe.columns import (
+    CategoricalColumn,
+    CodesColumn,
+    Column,
+    NumericColumn,
+    OrderedColumn,
+    PeriodicColumn,
+)
 from craftc.describe.statistics import amounts, by_cluster, circular, level_shares
 from craftc.table import MixedTable
 from craftc.table.personal import is_personal
@@ -91,8 +98,12 @@ def column_figures(
     """
     schema, found = table.schema, {}
     for j, d in enumerate(schema.numeric_index.tolist()):
-        cells = table.numeric[:, j].astype(np.float64)
-        found[d] = _of_numbers(names[d], cells, statistics[d], groups, tested)
+        cells, column = table.numeric[:, j].astype(np.float64), statistics[d]
+        found[d] = (
+            _of_levels(names[d], column.coded(cells), column.codes, groups, tested)
+            if isinstance(column, CodesColumn)
+            else _of_numbers(names[d], cells, column, groups, tested)
+        )
     for j, d in enumerate(schema.categorical_index.tolist()):
         found[d] = _of_levels(names[d], table.codes[:, j], statistics[d], groups, tested)
     return [found[d] for d in range(schema.n_columns)]

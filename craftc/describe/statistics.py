@@ -12,6 +12,7 @@ from craftc._common.cluster_moments import ClusterMoments
 from craftc._common.typing import Array, Floats, Integers, Labels
 from craftc.describe.columns import (
     CategoricalColumn,
+    CodesColumn,
     Column,
     NumericColumn,
     OrderedColumn,
@@ -65,7 +66,7 @@ def column_statistics(
         if whole is not None and numbers and len(numbers[j].values):
             first = whole.grid.level_start[d]
             cells = level_shares(whole.counts[:, first : first + len(numbers[j].values)])
-            of_levels = _of_period if numbers[j].period else _of_levels
+            of_levels = _of_period if numbers[j].period else _of_levels if numbers[j].ordered else _of_codes
             columns[d] = of_levels(*own, numbers[j], cells)
         else:
             columns[d] = _normal(*own)
@@ -175,6 +176,16 @@ def _of_levels(
     value = np.where((np.count_nonzero(shares, axis=1) == 1) & (deviations == 0), means, np.nan)
     quartiles, spike = _quartiles(levels.values, shares), _spike(levels.values, shares)
     return NumericColumn(means, deviations, shift - shift[-1], quartiles, value, missing, style, spike)
+
+
+def _of_codes(
+    means: Floats, deviations: Floats, missing: Floats, style: str, levels: NumberLevels, shares: Floats
+) -> CodesColumn:
+    """A column of codes whose values have these shares (G, T)."""
+    column = _of_levels(means, deviations, missing, style, levels, shares)
+    codes = CategoricalColumn(tuple(map(int, levels.values)), shares)
+    own = column.means, column.deviations, column.shift, column.quartiles, column.value, column.missing
+    return CodesColumn(*own, style, codes=codes)
 
 
 def _of_period(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from craftc._common.typing import Array, Floats, FrameInput, Ints, Labels
-from craftc.describe.columns import CategoricalColumn, NumericColumn, OrderedColumn
+from craftc.describe.columns import CategoricalColumn, CodesColumn, NumericColumn, OrderedColumn, as_levels
 from craftc.describe.statistics import bin_edges, level_shares
 from craftc.describe.words import count, distinct, percent
 from craftc.plot.cluster_view import (
@@ -124,11 +124,13 @@ def distribution(
     """
     drawn = DrawnClusters(model, "distribution", by_input=True)
     d, chosen = drawn.position(feature), drawn.chosen(clusters)
-    column, name = drawn.view.statistics[d], drawn.columns(_LONG)[d]
+    of, name = drawn.view.statistics[d], drawn.columns(_LONG)[d]
+    column = as_levels(of) or of
     if isinstance(column, CategoricalColumn):
         if X is not None:
             cells, labels = read_rows(model, X)
-            column = _counted(column, cells[d].values, labels)
+            codes = of.coded(cells[d].values) if isinstance(of, CodesColumn) else cells[d].values
+            column = _counted(column, codes, labels)
         ax = _axes(ax, chosen, drawn, _ROW)
         _levels(ax, column, chosen)
         name += ": share of every level"

@@ -12,7 +12,7 @@ import numpy as np
 
 from craftc._common.merge_path import objectives_of, saving_of, shortest_step
 from craftc._common.typing import Ints, Labels
-from craftc.describe.columns import NumericColumn, PeriodicColumn
+from craftc.describe.columns import CodesColumn, NumericColumn, PeriodicColumn
 from craftc.describe.facts import REPEATS, Fact, Facts, whole_table
 from craftc.describe.structure import CLEAR, FIRM, WITHOUT_BOUNDS, Structure, nearly_as_good
 from craftc.describe.table_one import Profile
@@ -380,8 +380,8 @@ class Page:
                 continue
             value = whole_table(self.facts.view, d)
             of = column.statistics
-            if isinstance(of, NumericColumn) and not isinstance(of, PeriodicColumn) and of.spike is None:
-                value = f"{'median' if of.skewed else 'mean'} {value}"
+            if isinstance(of, NumericColumn) and not isinstance(of, PeriodicColumn | CodesColumn):
+                value = value if of.spike is not None else f"{'median' if of.skewed else 'mean'} {value}"
             figures.append((column.name, value, figure(column, None), _gap(column, -1)))
         return figures
 

@@ -109,3 +109,19 @@ def test_tables_without_few_whole_numbers_are_searched_once():
     heart = load_heart().data
     model = CRAFT(random_state=0).fit(heart)
     assert model._fitted.encoding.codes == []
+
+
+def test_descriptions_show_shares_of_codes():
+    frame, _ = nominal(0)
+    frame.loc[::20, "v1"] = np.nan
+    model = CRAFT(random_state=0).fit(frame)
+    assert not any(word in name for name in model.cluster_names_ for word in ("high", "low", "near"))
+    summary = model.summary()
+    assert not summary["in the cluster"].str.contains("±").any()
+    lines = summary.set_index(["cluster", "feature"])["in the cluster"]
+    first = frame.loc[model.labels_ == 0, "v1"].value_counts(normalize=True)
+    assert lines[0, "v1"].startswith(f"{first.index[0]:.0f}: {100 * first.iloc[0]:.0f} %")
+    counted = model.profile(frame).figures
+    assert len(counted.loc[(counted["column"] == "v1") & (counted["level"] == "7")]) > 0
+    figure = pytest.importorskip("craftc.plot", reason="needs matplotlib").distribution(model, "v1", X=frame)
+    assert {label.get_text() for label in figure.get_xticklabels()} == set("12345678")
