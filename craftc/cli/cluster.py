@@ -28,7 +28,8 @@ from craftc.cli.sources import TableSource, opened
 from craftc.cli.unusual import unusual_rows
 from craftc.cli.writers import without_formulas, write_csv
 from craftc.craft import CRAFT, Progress
-from craftc.craft.answers.evidence import agreement_of, rows_to_test, structure_of
+from craftc.craft.answers.path import rows_to_test, structure_of
+from craftc.craft.answers.stability import agreement_of
 from craftc.describe.structure import Starts
 from craftc.describe.view import numbers_of
 from craftc.describe.words import plural

@@ -17,7 +17,8 @@ from craftc.cli.columns import ColumnRoles
 from craftc.cli.layout import LONGEST_LEVEL, NARROWEST, PageLayout, fitting, shortened
 from craftc.cli.target import Amounts, Classes
 from craftc.cli.unusual import UnusualRow
-from craftc.craft.answers.evidence import NullTest, Stability
+from craftc.craft.answers.path import NullTest
+from craftc.craft.answers.stability import Stability
 from craftc.craft.base import CraftBase
 from craftc.describe.columns import CategoricalColumn, Parts, as_levels, typical_text
 from craftc.describe.facts import Facts

@@ -13,7 +13,6 @@ from craftc._common.messages import listed
 from craftc._common.threads import effective_n_threads
 from craftc.cli.arguments import DriftError, PredictOptions, clusters_of, model_file
 from craftc.cli.dask_cluster import connected, write_by
-from craftc.cli.drift import Drift
 from craftc.cli.log import Log
 from craftc.cli.results import (
     NAME,
@@ -31,6 +30,7 @@ from craftc.cli.results import (
 )
 from craftc.cli.sources import is_read_in_batches, refuse_further_missing_cells, table_like
 from craftc.cli.writers import csv_writer, format_of, names_folder, result_file
+from craftc.craft.answers.comparison import Drift
 from craftc.craft.base import CraftBase
 from craftc.reading.many_files import paths_of
 from craftc.table.out_of_core import files_of
@@ -65,10 +65,10 @@ def run(options: PredictOptions) -> None:
 
 def _beyond(options: PredictOptions, log: Log, drift: Drift | None) -> list[str]:
     """Log how far the rows that were read are from those of the fit; a message where that is too far."""
-    if drift is None or options.fail_on_drift is None or not drift.rows:
+    if drift is None or options.fail_on_drift is None or not drift.n_rows:
         return []
     found = drift.comparison()
-    log.stage("drift", rows=found.rows, nats=found.drift, cause=found.cause)
+    log.stage("drift", rows=found.n_rows, nats=found.drift, cause=found.cause)
     if found.drift <= options.fail_on_drift:
         return []
     return [

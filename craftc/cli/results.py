@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _FIRST_COLUMNS = b"row,cluster,"
 
-Seen = Callable[[MixedTable], None]
+Seen = Callable[[MixedTable], object]
 NAME = "manifest.json"
 
 

@@ -1,7 +1,8 @@
 """CRAFT: clusters of mixed tables, each defined by a few features of its own."""
 
 from craftc.craft.answers.comparison import Comparison
-from craftc.craft.answers.evidence import NullTest, Stability
+from craftc.craft.answers.path import NullTest
+from craftc.craft.answers.stability import Stability
 from craftc.craft.changes import Changes
 from craftc.craft.estimator import CRAFT
 from craftc.craft.paper.estimator import PaperCRAFT

@@ -28,7 +28,7 @@ from craftc._common.typing import (
 )
 from craftc._common.validation import check_number, check_weight
 from craftc.craft.answers.criteria import MixtureCriteria
-from craftc.craft.answers.evidence import Stability, stability_of
+from craftc.craft.answers.stability import Stability, stability_of
 from craftc.craft.bounds import GroupsInput
 from craftc.craft.clusters import Clusters, bhattacharyya, pass_work
 from craftc.craft.fitted import FittedClusters

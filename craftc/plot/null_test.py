@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from craftc.craft.answers.evidence import NullTest
+from craftc.craft.answers.path import NullTest
 from craftc.describe.words import nats, number, plural
 from craftc.plot.cluster_view import CLUSTER, TABLE_LINE, new_figure
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from craftc.craft.answers.evidence import Stability
+from craftc.craft.answers.stability import Stability
 from craftc.craft.base import CraftBase
 from craftc.describe.structure import FIRM
 from craftc.describe.words import plural

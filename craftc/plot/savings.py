@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.merge_path import objectives_of
-from craftc.craft.answers.evidence import NullTest
+from craftc.craft.answers.path import NullTest
 from craftc.craft.estimator import CRAFT
 from craftc.describe.words import count, nats, plural
 from craftc.plot.cluster_view import CLUSTER, TABLE, new_figure

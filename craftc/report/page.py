@@ -32,7 +32,7 @@ from craftc.table.personal import HIDDEN
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from craftc.craft.answers.evidence import Stability
+    from craftc.craft.answers.stability import Stability
     from craftc.craft.base import CraftBase
     from craftc.craft.changes import Changes
 

@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.atomic_write import replacing
 from craftc._common.typing import EncodedTable, FrameInput, Ints, PathInput
-from craftc.craft.answers.evidence import NullTest, Stability, structure_of
-from craftc.craft.answers.path import WithMergePath
+from craftc.craft.answers.path import NullTest, WithMergePath, structure_of
+from craftc.craft.answers.stability import Stability
 from craftc.craft.base import CraftBase
 from craftc.describe import words
 from craftc.describe.structure import CLEAR

@@ -20,7 +20,7 @@ from sklearn.metrics import adjusted_rand_score
 import craftc
 from craftc.cli import main
 from craftc.cli.layout import PageLayout
-from craftc.craft.answers.evidence import structure_of
+from craftc.craft.answers.path import structure_of
 from craftc.describe.structure import Starts
 from craftc.describe.view import numbers_by_size
 from tests.common import ROOT

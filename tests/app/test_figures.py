@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import craftc
-from craftc.craft.answers.evidence import Stability
+from craftc.craft.answers.stability import Stability
 from craftc.report import rows as report_rows
 
 pd = pytest.importorskip("pandas", reason="figures are compared with those of pandas")

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from craftc import CRAFT, DPMeans, FeatureSelectionMixture, plot
-from craftc.craft.answers.evidence import NullTest, Stability
+from craftc.craft.answers.path import NullTest
+from craftc.craft.answers.stability import Stability
 from craftc.datasets import load_heart
 from craftc.describe.cluster_map import WIDTH, cluster_map, contours, sampled_rows
 from craftc.describe.words import percent

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from craftc import CRAFT, plot
-from craftc.craft.answers.evidence import NullTest
+from craftc.craft.answers.path import NullTest
 
 pytest.importorskip("matplotlib").use("Agg")
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import craftc
-from craftc.cli.drift import Drift
 from craftc.cli.writers import FORMATS
+from craftc.craft.answers.comparison import Drift
 
 pd = pytest.importorskip("pandas", reason="pip install 'craftc[app]'")
 pa = pytest.importorskip("pyarrow", reason="pip install 'craftc[app]'")
@@ -277,19 +277,22 @@ def test_what_drift_counts():
 
     own = drift(frame)
     assert own.drift < 0.01
-    assert own.score == pytest.approx(own.score_of_fit)
+    assert own.scores[0] == pytest.approx(own.scores[1])
     # what chance explains: the mean over samples of the same source is near 0
     assert (
         np.mean([drift(customers(seed, 200).drop(columns="customer")).drift for seed in range(10, 30)]) < 0.08
     )
     one = drift(frame[frame["shop"] == "web"])
-    assert one.columns[0].column in ("shop", "spent")
-    assert one.shares_nats > 0.3
-    assert one.drift == max(one.shares_nats, one.score_nats, one.columns[0].nats)
+    assert one.features()["feature"][0] in ("shop", "spent")
+    assert one.cluster_drift > 0.3
+    assert one.drift == max(one.cluster_drift, one.score_drift, *one.feature_drift)
+    again = craftc.compare(fitted, frame[frame["shop"] == "web"])
+    assert (again.drift, again.cause) == (one.drift, one.cause)
+    np.testing.assert_array_equal(again.feature_drift, one.feature_drift)
     with pytest.warns(UserWarning, match="'shop' has no value in any of these rows"):
         lost = drift(frame.assign(shop=None))
     assert lost.cause == "the distribution of column 'shop'"
-    assert (lost.columns[0].missing, lost.columns[0].missing_of_fit) == (1.0, 0.0)
+    assert lost.missing[:, list(lost.columns).index("shop")].tolist() == [0.0, 1.0]
 
 
 def test_compare(run, model, tmp_path):
@@ -373,6 +376,6 @@ def test_no_drift_has_no_cause(run, model, tmp_path):
         "nats": 0.0,
         "cause": "nothing",
     }
-    assert "drift 0 nats per row; cluster" in repr(
+    assert "drift 0 nats; cluster" in repr(
         craftc.compare(craftc.load_model(model), customers(0).drop(columns="customer"))
     )

@@ -14,7 +14,7 @@ import pytest
 
 import craftc
 from craftc import CRAFT, DPMeans, MixedTable, PaperCRAFT, report
-from craftc.craft.answers.evidence import Stability
+from craftc.craft.answers.stability import Stability
 from craftc.datasets import load_heart
 from craftc.describe import words
 from craftc.describe.facts import Facts

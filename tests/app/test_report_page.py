@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from craftc import CRAFT, report
-from craftc.craft.answers.evidence import Stability
+from craftc.craft.answers.stability import Stability
 from craftc.datasets import load_heart
 from tests.common import fixed_price
 

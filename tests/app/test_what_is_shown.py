@@ -11,7 +11,7 @@ import pytest
 from rich.cells import cell_len
 
 import craftc
-from craftc.craft.answers.evidence import structure_of
+from craftc.craft.answers.path import structure_of
 from craftc.datasets import load_heart
 from craftc.describe.words import distinct
 from craftc.report.page import Page

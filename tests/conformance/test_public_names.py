@@ -104,7 +104,8 @@ SIGNATURES = {
     "compare": "(model, table, *, sample_weight=None)",
     "covariates.correlation_similarity": "(X, n_neighbors=8, sample_weight=None)",
     "covariates.knn_similarity": "(embedding, n_neighbors=8)",
-    "craft.Comparison": "(names, then, now, columns, feature_drift, labels, notes, _library=None)",
+    "craft.Comparison": "(names, then, now, sizes, columns, feature_drift, missing, cluster_drift, scores, "
+    "score_drift, n_rows, labels, notes, _library=None)",
     "craft.Changes": "(segments, rows, notes=<factory>, former_numbers=<factory>, _library=None)",
     "craft.NullTest": "(saving, n_clusters, null_savings, null_n_clusters, n_rows, sampled, "
     "one_and_two=None, agreement=None)",

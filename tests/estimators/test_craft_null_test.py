@@ -11,7 +11,7 @@ import pytest
 
 from craftc import CRAFT, MixedTable
 from craftc._common.random import CraftStream, uniform
-from craftc.craft.answers.evidence import NullTest, permuted
+from craftc.craft.answers.path import NullTest, permuted
 from craftc.datasets import load_heart
 from craftc.distributed import Partitions
 from tests.distributed.same_fit import cut, even, mixed

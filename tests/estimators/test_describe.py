@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 import craftc
 from craftc import CRAFT, DPMeans, KModes, KPrototypes, PaperCRAFT, load_model, save_model
-from craftc.craft.answers.evidence import structure_of
+from craftc.craft.answers.path import structure_of
 from craftc.datasets import load_heart
 from craftc.describe import words
 from craftc.describe.facts import Facts
@@ -289,7 +289,7 @@ def test_results_have_a_short_representation():
     k = int(np.abs(found.now - found.then).argmax())
     shares = f"{words.percent(found.then[k])} then, {words.percent(found.now[k])} now"
     assert repr(found) == (
-        f"Comparison(132 rows; drift {found.drift:.3g} nats per row, most in age; "
+        f"Comparison(132 rows; drift {found.drift:.3g} nats, most in the distribution of column 'age'; "
         f"cluster {k} ({found.names[k]}) {shares})"
     )
 

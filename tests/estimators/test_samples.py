@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 from craftc import CRAFT, BPMeans, DPMeans, GraphSpectralFeatures, KFeatures
 from craftc._common.random import DPMeansStream, spread
 from craftc.bpmeans import model_order
-from craftc.craft.answers import evidence
+from craftc.craft.answers import path as merge_path
 from craftc.craft.search import automatic, starts
 from craftc.dpmeans import penalty as dpmeans_penalty
 from craftc.dpmeans import starts as dpmeans_starts
@@ -30,7 +30,7 @@ def large(monkeypatch):
     """Tables are large above 400 rows."""
 
     def lower():
-        for module in (automatic, dpmeans_penalty, dpmeans_starts, evidence, factorization):
+        for module in (automatic, dpmeans_penalty, dpmeans_starts, merge_path, factorization):
             monkeypatch.setattr(module, "SAMPLE_ROWS", SAMPLE)
         monkeypatch.setattr(dpmeans_penalty, "_FEWEST_SEARCHED", SAMPLE)
         monkeypatch.setattr(dpmeans_penalty, "_CELLS_SEARCHED", SAMPLE)

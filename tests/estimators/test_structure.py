@@ -14,7 +14,8 @@ from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
 from craftc import CRAFT, PaperCRAFT, load_model, save_model
-from craftc.craft.answers.evidence import Stability, rows_to_test, structure_of
+from craftc.craft.answers.path import rows_to_test, structure_of
+from craftc.craft.answers.stability import Stability
 from craftc.datasets import load_heart, make_mixed
 from craftc.describe.structure import Starts, Structure
 from tests.distributed.same_fit import mixed

@@ -1,26 +1,32 @@
-"""A fitted CRAFT and another table: what has changed in the clusters since the fit."""
+"""How far the rows of a table are from those on which a CRAFT was fitted, in nats per row.
+
+Three kinds of numbers, each 0 where the new rows are drawn as those of the fit were: the divergence KL(new ||
+fit) of the distribution of every column, that of the shares of the clusters, and the nats by which rows are
+less probable under the model. By chance alone, the divergence of n and N rows exceeds 0 by (P / 2) (1 / n + 1
+/ N) with P parameters, T - 1 of T levels, and a mean differs by some standard errors; both are subtracted.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import output_frame
-from craftc._common.labels import chunks
-from craftc._common.typing import Floats, FrameInput, Labels, OutputFrame, PathInput
+from craftc._common.typing import Floats, FrameInput, Integers, Labels, OutputFrame, PathInput
 from craftc._common.validation import check_weight
-from craftc._kernels.craft_shared import log_ratios
 from craftc.craft.base import CraftBase, is_a_density
-from craftc.craft.clusters import Clusters, distributions_of
 from craftc.describe.words import clean, percent, plural
 from craftc.reading.read_table import as_in_fit
 from craftc.table import MixedTable
+
+_PRIOR = 0.5  # rows of every level besides those of the fit
+_ERRORS = 2.0  # standard errors of a mean
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,15 +38,26 @@ class Comparison:
     names : list of K str
         Of the clusters.
     then, now : ndarray (K,) of float64
-        Shares of the rows (in the fit: of their weight) in every cluster.
+        Shares of the rows (with weights: of their sum) in every cluster.
+    sizes : ndarray (K,) of float64
+        Rows of the table (with weights: their sum) in every cluster.
     columns : list of D str
         Input columns.
     feature_drift : ndarray (D,) of float64
-        Nats per row by which the cells of a column differ, inside the clusters, from the distributions of the
-        model, beyond what chance gives; and by which the share of its missing cells has changed, among them
-        levels that the fit has not seen.
+        Nats by which the distribution of a column, missing cells included, diverges from that of the fit,
+        beyond chance.
+    missing : ndarray (2, D) of float64
+        Shares of the cells that are missing, or of a level that the fit has not seen, then and now.
+    cluster_drift : float
+        Nats by which the shares of the clusters diverge from those of the fit, beyond chance.
+    scores : (float, float) or None
+        Mean log probability of a row, then and now, in nats; None where the model does not know it.
+    score_drift : float
+        Nats by which rows are less probable than those of the fit, beyond two standard errors.
+    n_rows : int
+        Rows of the table, those of weight 0 not counted.
     labels : ndarray (n,) of int32
-        Clusters of the new rows.
+        Clusters of the new rows; empty where files were read in batches.
     notes : list of str
         How the cells of a file, or of a frame with texts, were read.
     """
@@ -48,29 +65,41 @@ class Comparison:
     names: list[str]
     then: Floats
     now: Floats
+    sizes: Floats
     columns: Sequence[object]
     feature_drift: Floats
+    missing: Floats
+    cluster_drift: float
+    scores: tuple[float, float] | None
+    score_drift: float
+    n_rows: int
     labels: Labels
     notes: list[str]
     _library: str | None = None
 
     def __repr__(self) -> str:
-        k, d = int(np.abs(self.now - self.then).argmax()), int(self.feature_drift.argmax())
+        k = int(np.abs(self.now - self.then).argmax())
         share = f"cluster {k} ({self.names[k]}) {percent(self.then[k])} then, {percent(self.now[k])} now"
-        most = f", most in {clean(self.columns[d])}" if self.feature_drift[d] > 0.0 else ""
-        drift = f"drift {self.drift:.3g} nats per row{most}"
-        return f"Comparison({plural(len(self.labels), 'row')}; {drift}; {share})"
-
-    @property
-    def cluster_drift(self) -> float:
-        """Nats per row by which the sizes of the clusters have changed: sum_k now_k log(now_k / then_k)."""
-        some = self.now > 0
-        return float((self.now[some] * np.log(self.now[some] / self.then[some])).sum())
+        most = f", most in {self.cause}" if self.drift > 0.0 else ""
+        return f"Comparison({plural(self.n_rows, 'row')}; drift {self.drift:.3g} nats{most}; {share})"
 
     @property
     def drift(self) -> float:
-        """Nats per row: `cluster_drift` and the sum of `feature_drift`."""
-        return self.cluster_drift + float(self.feature_drift.sum())
+        """The largest of `cluster_drift`, `score_drift` and `feature_drift`, nats: .1 is a clear shift of one
+        column, 1 another population.
+        """
+        return max(self.cluster_drift, self.score_drift, float(self.feature_drift.max(initial=0.0)))
+
+    @property
+    def cause(self) -> str:
+        """What has moved furthest, in words."""
+        if self.drift == 0.0:
+            return "nothing"
+        d = int(self.feature_drift.argmax())
+        if self.feature_drift[d] == self.drift:
+            return f"the distribution of column {clean(self.columns[d])!r}"
+        shares = self.cluster_drift == self.drift
+        return "the shares of the clusters" if shares else "the probability of the rows"
 
     def clusters(self) -> OutputFrame:
         """Data frame of the clusters, largest in the fit first: cluster, name, share then and now, and the
@@ -86,18 +115,21 @@ class Comparison:
         return output_frame(table | {"change": (self.now - self.then)[order]}, self._library)
 
     def features(self) -> OutputFrame:
-        """Data frame of the columns, largest drift first: feature, drift in nats per row."""
+        """Data frame of the columns, largest drift first: feature, drift in nats, and shares of missing or
+        unseen cells then and now.
+        """
         order = np.argsort(-self.feature_drift, kind="stable")
-        return output_frame(
-            {"feature": [self.columns[d] for d in order], "drift": self.feature_drift[order]}, self._library
-        )
+        then, now = self.missing[:, order]
+        names = [self.columns[d] for d in order]
+        table = {"feature": names, "drift": self.feature_drift[order]}
+        return output_frame(table | {"missing then": then, "missing now": now}, self._library)
 
 
 def compare(
     model: CraftBase, table: FrameInput | PathInput, *, sample_weight: ArrayLike | None = None
 ) -> Comparison:
     """Compare another table with the one on which a CRAFT was fitted: cluster sizes then and now, and columns
-    that have changed.
+    that have changed. ``craftc compare`` prints the same numbers.
 
     Parameters
     ----------
@@ -107,8 +139,8 @@ def compare(
         New rows, with the columns of the model: customers of another quarter, say. A file, and a frame with
         texts or dates, are read as the table of the fit was, as by ``read_table(table, like=model)``.
     sample_weight : array (n,), optional
-        Weights of the new rows in the shares of the clusters; the drift of the columns counts every row of
-        weight > 0 once.
+        Weights of the new rows in the shares of the clusters; all other numbers count every row of weight > 0
+        once.
 
     Returns
     -------
@@ -138,85 +170,122 @@ def compare(
     check_is_fitted(model)
     is_a_density(model)
     read, notes = as_in_fit(model, table)
-    rows = model._read_new(cast(FrameInput, read))
-    labels = model._fitted.clusters.cheapest(rows, model._threads_of(len(rows)))
-    # a cluster without rows counts as one, as in the costs of rows
-    sizes = np.where(model.cluster_sizes_ > 0, model.cluster_sizes_, 1.0)
-    weight = check_weight(sample_weight, len(rows))
-    counted = slice(None) if weight is None else np.flatnonzero(weight)
-    parts = _drift(model._fitted.clusters, rows if weight is None else rows.take(counted), labels[counted])
-    drift = np.zeros(model.n_features_in_)
-    np.add.at(drift, model._fitted.encoding.source, parts)
-    now = np.bincount(labels, weight, minlength=len(sizes))
-    now = now / now.sum()
-    names = list(model.schema_.columns)
-    return Comparison(
-        model.cluster_names_, sizes / sizes.sum(), now, names, drift, labels, notes, model._frame_library
-    )
+    rows = model._read_columns(cast(FrameInput, read))
+    drift = Drift(model)
+    labels = drift.add(rows, check_weight(sample_weight, len(rows)))
+    return drift.comparison(labels, notes)
 
 
-def _drift(clusters: Clusters, table: MixedTable, labels: NDArray[np.int32]) -> Floats:
-    """(D,) nats per row by which new cells differ from the distributions of their clusters; constant columns
-    of the fit count nothing.
+class Drift:
+    """Sums over the rows of a table, added part by part, by which they are compared with those of the fit."""
 
-    Twice the log likelihood ratio of a distribution that is fitted to the new cells exceeds that of the model
-    by one per parameter, by chance; this is subtracted. A tilted column is fitted by another tilt.
+    def __init__(self, model: CraftBase) -> None:
+        self._model, clusters = model, model._fitted.clusters
+        self._grid, self.n_rows = clusters.moments.grid, 0
+        self._counts = np.zeros(self._grid.n_levels, np.int64)
+        self._numbers = np.zeros((3, self._grid.p))  # cells, and their sums and squares around the fit's mean
+        self._sizes, self._scores = np.zeros(model.n_clusters_), np.zeros(2)
+        self._has_score = hasattr(model, "predict_proba") and model._mixture is not None
+
+    def add(self, table: MixedTable, weight: Floats | None = None) -> Labels:
+        """Count further rows, which have the columns of the fit; return their clusters."""
+        model = self._model
+        rows = model._read_new(table)
+        labels = model._fitted.clusters.cheapest(rows, model._threads_of(len(rows)))
+        self._sizes += np.bincount(labels, weight, minlength=len(self._sizes))
+        if weight is not None:
+            counted = np.flatnonzero(weight)
+            rows, table = rows.take(counted), table.take(counted)
+        for d, start in enumerate(self._grid.level_start.tolist()):
+            found = np.bincount(rows.codes[:, d])
+            self._counts[start : start + len(found)] += found
+        z = (rows.numeric.astype(np.float64) - self._grid.centre) * self._grid.scale
+        seen = ~np.isnan(z)
+        z = np.where(seen, z, 0.0)
+        self._numbers += seen.sum(axis=0), z.sum(axis=0), (z * z).sum(axis=0)
+        self.n_rows += len(rows)
+        if self._has_score:
+            scores = model.score_samples(table)
+            self._scores += scores.sum(), (scores * scores).sum()
+        return labels
+
+    def comparison(self, labels: Labels | None = None, notes: Sequence[str] = ()) -> Comparison:
+        """The rows that were counted, compared with those of the fit."""
+        model, n = self._model, max(self.n_rows, 1)
+        # a cluster without rows counts as one, as in the costs of rows
+        then = np.where(model.cluster_sizes_ > 0, model.cluster_sizes_, 1.0)
+        scores, lost = None, 0.0
+        if self._has_score:
+            mean, of_fit = self._scores[0] / n, model.log_likelihood_ / float(model.cluster_sizes_.sum())
+            error = math.sqrt(max(self._scores[1] / n - mean * mean, 0.0) / n)
+            scores, lost = (of_fit, mean), max(of_fit - mean - _ERRORS * error, 0.0) if self.n_rows else 0.0
+        drift, missing = self._of_columns()
+        return Comparison(
+            model.cluster_names_,
+            then / then.sum(),
+            self._sizes / max(self._sizes.sum(), 1e-300),
+            self._sizes,
+            list(model.schema_.columns),
+            drift,
+            missing,
+            _divergence(self._sizes, then, n),
+            scores,
+            lost,
+            self.n_rows,
+            np.empty(0, np.int32) if labels is None else labels,
+            list(notes),
+            model._frame_library,
+        )
+
+    def _of_columns(self) -> tuple[Floats, Floats]:
+        """(D,) nats of the input columns, and (2, D) shares of their missing cells then and now; of a column
+        with several features the largest.
+        """
+        fitted, grid, n = self._model._fitted, self._grid, max(self.n_rows, 1)
+        whole = fitted.clusters.moments.total()
+        drift, missing = np.zeros(fitted.schema.n_columns), np.zeros((2, fitted.schema.n_columns))
+        ends = np.append(grid.level_start[1:], grid.n_levels).tolist()
+        for d, (start, end) in enumerate(zip(grid.level_start.tolist(), ends, strict=True)):
+            new, old = self._counts[start:end], whole.counts[0, start:end]
+            j = fitted.encoding.source[grid.p + d]
+            drift[j] = max(drift[j], _divergence(new, old, n))
+            missing[:, j] = np.maximum(missing[:, j], (old[-1] / max(old.sum(), 1), new[-1] / n))
+        if fitted.encoding.identity:  # else numbers are levels, and scores repeat these
+            size, present = float(whole.sizes[0]), whole.present[0]
+            means, squares = (each[0] for each in whole.means())
+            for i, j in enumerate(fitted.encoding.source[: grid.p].tolist()):
+                old = np.array([present[i], size - present[i]])
+                new = np.array([self._numbers[0, i], n - self._numbers[0, i]])
+                missing[:, j] = old[1] / max(size, 1.0), new[1] / n
+                moved = _normal_divergence(self._numbers[:, i], (old[0], means[i], squares[i]))
+                drift[j] = max(_divergence(new, old, n), new[0] / n * moved)
+        return drift, missing
+
+
+def _divergence(new: Floats | Integers, old: Floats | Integers, n: int) -> float:
+    """KL(new || old) of counts in n new rows, in nats, less what is due to chance."""
+    total = float(new.sum())
+    if not total:
+        return 0.0
+    share, other = new / total, (old + _PRIOR) / (old.sum() + _PRIOR * len(old))
+    some = share > 0
+    found = float((share[some] * np.log(share[some] / other[some])).sum())
+    return _beyond_chance(found, int(np.count_nonzero((new > 0) | (old > 0))) - 1, n, float(old.sum()))
+
+
+def _normal_divergence(new: Floats, fit: tuple[float, float, float]) -> float:
+    """KL of the normal densities of new cells (their number, sum and sum of squares) and of those of the fit
+    (number, mean and sum of squares around it), in nats, less what is due to chance.
     """
-    mean, variance, probability = distributions_of(clusters)
-    grid, background, K = clusters.moments.grid, clusters.background, len(clusters.mask)
-    count, total, squares = np.zeros((3, K, grid.p))
-    levels = np.zeros((K, grid.n_levels))
-    for rows in chunks(len(table)):
-        z = (table.numeric[rows].astype(np.float64) - background.centre[: grid.p]) * background.scale[
-            : grid.p
-        ]
-        for k in np.unique(labels[rows]):
-            of_k = labels[rows] == k
-            own = z[of_k] - mean[k]
-            seen = ~np.isnan(own)
-            own = np.where(seen, own, 0.0)
-            count[k] += seen.sum(axis=0)
-            total[k] += own.sum(axis=0)
-            squares[k] += (own**2).sum(axis=0)
-            for start, codes in zip(grid.level_start, table.codes[rows][of_k].T, strict=True):
-                at = np.bincount(codes)
-                levels[k, start : start + len(at)] += at
-    out = np.zeros(grid.p + grid.q)
-    n = np.maximum(count, 1.0)
-    spread = (
-        (squares - total**2 / n + variance) / (count + 1.0) / variance
-    )  # one row of the model's variance, as in the fit
-    ratio = 0.5 * count * (spread + (total / n) ** 2 / variance - 1.0 - np.log(spread))
-    out[: grid.p] = (ratio - np.where(count > 0, 1.0, 0.0)).sum(axis=0)
-    ends, tilts = np.append(grid.level_start, grid.n_levels), background.tilts
-    ratios = np.zeros(levels.shape)
-    log_ratios(levels.astype(np.int64), 1.0, tilts, np.empty(K), ratios)
-    refitted = background.frequency * np.exp(ratios)
-    for c in range(grid.q):
-        own = slice(ends[c], ends[c + 1] - 1)
-        counts, expected = levels[:, own], probability[:, own]
-        size = counts.sum(axis=1, keepdims=True)
-        known = (counts > 0) & (expected > 0)
-        cells = size * refitted[:, own] if tilts.tilted[c] else counts
-        share = np.divide(cells, size * expected, out=np.ones_like(counts), where=known)
-        by_chance = 0.5 * background.n_parameters[grid.p + c] * np.count_nonzero(size)
-        out[grid.p + c] = (counts * np.log(share)).sum() - by_chance
-    present = np.concatenate([count.sum(axis=0), [levels[:, a : b - 1].sum() for a, b in pairwise(ends)]])
-    out = np.where(background.usable > 0, np.maximum(out, 0.0), 0.0)
-    absence = _drift_of_presence(clusters, present, len(table))
-    absence[: grid.p] *= background.usable[: grid.p]  # scores repeat the levels
-    return np.asarray((out + absence) / len(table))
+    (n, total, squares), (N, mean, of_fit) = new.tolist(), fit
+    if min(n, N) < 2 or of_fit <= 0.0:
+        return 0.0
+    variance = of_fit / N
+    own = max(squares / n - (total / n) ** 2, 0.0) / variance
+    own = (n * own + 1.0) / (n + 1.0)  # one row of the variance of the fit, as in the costs of rows
+    shift = (total / n - mean) ** 2 / variance
+    return _beyond_chance(0.5 * (own + shift - 1.0 - math.log(own)), 2, n, N)
 
 
-def _drift_of_presence(clusters: Clusters, present: Floats, n: int) -> Floats:
-    """(D,) nats by which the numbers of cells with a value differ from the share of such cells in the fit,
-    beyond what chance gives.
-    """
-    total, background = clusters.moments.total(), clusters.background
-    size = total.sizes[0]
-    then = np.concatenate([total.present[0], background.level_present(total.counts)[0]])
-    share = (then + 0.5) / (size + 1.0)
-    out = np.full(len(share), -0.5)
-    for cells, expected in ((present, n * share), (n - present, n * (1.0 - share))):
-        out += cells * np.log(np.where(cells > 0, cells, 1.0) / np.where(cells > 0, expected, 1.0))
-    return np.asarray(np.maximum(out, 0.0))
+def _beyond_chance(found: float, n_parameters: int, n: float, N: float) -> float:
+    return max(found - 0.5 * max(n_parameters, 0) * (1.0 / n + 1.0 / max(N, 1.0)), 0.0)
