@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from craftc._common.messages import quoted
 from craftc._common.random import CraftStream
-from craftc._common.typing import Floats, Labels
+from craftc._common.typing import Floats
 from craftc._common.validation import scaled_to_worth
 from craftc.craft.clusters import Clusters
 from craftc.craft.links import groups_of_table, step_columns
@@ -27,8 +27,8 @@ from craftc.craft.progress import ProgressMeter
 from craftc.craft.repeated_rows import copied_rows, repeated_rows
 from craftc.craft.rows import L, S
 from craftc.craft.rows.local import LocalRows
-from craftc.craft.search import AutomaticResult, EncodedRows, FitConfig, LocalConfig
-from craftc.craft.search.automatic import MANY_CLUSTERS, automatic_fit
+from craftc.craft.search import EncodedRows, FitConfig, LocalConfig
+from craftc.craft.search.automatic import MANY_CLUSTERS, diagonal_partitions
 from craftc.describe.structure import nearly
 from craftc.describe.words import listing
 from craftc.table import MixedTable
@@ -54,7 +54,7 @@ _MOST_FAR = 5  # distinct numbers that are far from the others
 _FRAGILE = 0.7  # share of the clusters that is left at four times the price
 _ROWS = 1 << 12  # among which both are searched
 _FEWEST_LEVELS, _MOST_LEVELS = 3, 12
-_STARTS = 2
+_STARTS, _FEWEST_ROWS = 2, 10
 
 
 def slices_at_4(n_clusters: int, n_clusters_at_4: int | None, dependence_ratio: float) -> int | None:
@@ -326,18 +326,23 @@ def codes_among(
     declared = {name_of(column, schema.named) for column in kinds or {}}
     each = zip(schema.numeric_names, encoding.numbers, strict=True)
     some = [d for d, (name, own) in enumerate(each) if name not in declared and _may_be_codes(own)]
-    if not some or encoding.codes or encoding.null == "normal":
+    if not some or encoding.codes or encoding.null == "normal" or encoded.background.weight < _FEWEST_ROWS:
         return []
     positions, sample = config.sample(_ROWS, CraftStream.CODES_SAMPLE)
-    sample = replace(sample, spec=replace(sample.spec, covariance="diagonal"))
+    sample = replace(sample, meter=ProgressMeter(), callback=None)
     if len(positions) < len(config.rows):
-        objective = _searched(sample, target).objective
+        objective = _searched(sample, target)[1]
     coded = encoded.with_codes(some)
     assert isinstance(coded.encoding, LevelEncoding)
-    found = _searched(replace(sample, background=coded.background, encoding=coded.encoding), target)
-    as_numbers = _objective(encoded, found)
-    codes = [d for d in some if _objective(encoded.with_codes([d]), found) < as_numbers]
-    shorter = _objective(encoded.with_codes(codes), found) < objective - nearly(sample.spec.price_factor)
+    as_codes = replace(sample, background=coded.background, encoding=coded.encoding)
+    moments = _searched(as_codes, target)[0]
+
+    def objective_of(of: EncodedRows[L, S]) -> float:
+        return Clusters(moments, of.background, sample.spec).objective
+
+    as_numbers = objective_of(encoded)
+    codes = [d for d in some if objective_of(encoded.with_codes([d])) < as_numbers]
+    shorter = objective_of(encoded.with_codes(codes)) < objective - nearly(sample.spec.price_factor)
     return codes if shorter else []
 
 
@@ -347,13 +352,7 @@ def _may_be_codes(own: NumberLevels) -> bool:
     return few and not own.period and bool((own.values == np.rint(own.values)).all())
 
 
-def _searched(config: LocalConfig, target: int | None) -> AutomaticResult[Labels]:
-    """The clusters of a few rows."""
-    alone = replace(config, meter=ProgressMeter(), callback=None)
-    return automatic_fit(alone, _STARTS, None, "auto", target)
-
-
-def _objective(encoded: EncodedRows[L, S], found: AutomaticResult[Labels]) -> float:
-    """J of the same partition of the sample, with the columns as they are encoded."""
-    clusters = Clusters(found.moments, encoded.background, found.spec)
-    return clusters.objective
+def _searched(config: LocalConfig, target: int | None) -> tuple[Moments, float]:
+    """The clusters of a few rows, and their J."""
+    search, found = diagonal_partitions(config, _STARTS, "auto", target)
+    return search.moments(found[-1]), config.background.cost + found[-1].objective

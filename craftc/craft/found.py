@@ -95,8 +95,7 @@ class Found(Generic[L, S]):
         schema = encoded.source.schema
         if not encoding.identity:
             along.original = encoded.source.sums_along(path, original_units, config.n_threads)
-        of_features = np.where(clusters.mask, clusters.gains, 0.0).sum(axis=0)
-        gains = np.bincount(encoding.source, of_features, schema.n_columns).astype(np.float64)
+        gains = _gains_of_columns(clusters, encoding)
         saved = saved_by(clusters, path, result.cross is not None)
         sums = ExactSums.of(moments)
         fitted = FittedClusters(
@@ -176,8 +175,7 @@ def falls_apart(found: Found[L, S]) -> bool:
     if best.K <= K:
         return False
     clusters, saved = search.clusters(best), -best.objective
-    selected = np.where(clusters.mask, clusters.gains, 0.0).sum(axis=0)
-    gains = np.bincount(encoding.source, selected, len(none)).astype(np.float64)
+    gains = _gains_of_columns(clusters, encoding)
     weight = sample.weight if len(sample.weight) else np.ones(len(own))
     everything = float(weight.sum())
     probabilities = mixture(sample, clusters)
@@ -188,3 +186,9 @@ def falls_apart(found: Found[L, S]) -> bool:
         return ratio <= 1.0
     placed = weight @ (margins_of(clusters, sample.table) >= CLEAR_MARGIN)
     return bool(placed >= _PLACED * everything) and ratio <= _FEW_LINKS and kept <= _KEPT * saved
+
+
+def _gains_of_columns(clusters: Clusters, encoding: LevelEncoding) -> Floats:
+    """(D,) nats that clusters save in every input column."""
+    gains = np.where(clusters.mask, clusters.gains, 0.0).sum(axis=0)
+    return np.bincount(encoding.source, gains, encoding.input_schema.n_columns).astype(np.float64)

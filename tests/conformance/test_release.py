@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.mutants.__main__ import mutants, stale
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 URL = "https://example.org/craftc"
@@ -95,3 +97,8 @@ def test_a_link_to_a_missing_file_is_refused(checkout):
     result = run(checkout)
     assert result.returncode == 1
     assert "docs/lost.md" in result.stderr
+
+
+def test_mutants_fit_the_code():
+    """`python -m tests.mutants --check`: every old text occurs once, and every test exists."""
+    assert stale(mutants()) == []

@@ -93,7 +93,7 @@ def mutants() -> list[Mutant]:
 
 
 def stale(found: list[Mutant]) -> list[str]:
-    """What is wrong with the table: names twice, texts that do not occur in their file once."""
+    """What is wrong with the table: names twice, texts that do not occur once, tests that do not exist."""
     wrong = [
         f"{name}: the name of {n} mutants" for name, n in Counter(m.name for m in found).items() if n > 1
     ]
@@ -104,6 +104,11 @@ def stale(found: list[Mutant]) -> list[str]:
             wrong.append(f"{mutant.name}: the old text occurs {times} times in {mutant.file}, not once")
         if mutant.old == mutant.new or not mutant.tests:
             wrong.append(f"{mutant.name}: changes nothing, or names no test")
+        for test in mutant.tests:
+            file, _, name = test.partition("::")
+            text = (ROOT / file).read_text(encoding="utf-8") if (ROOT / file).is_file() else ""
+            if f"def {name.partition('[')[0]}" not in text:
+                wrong.append(f"{mutant.name}: there is no test {test}")
     return wrong
 
 

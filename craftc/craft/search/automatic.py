@@ -14,13 +14,14 @@ import numpy as np
 from craftc._common.labels import compact
 from craftc._common.merge_path import MergePath
 from craftc._common.random import SAMPLE_ROWS, CraftStream
-from craftc._common.typing import Labels
+from craftc._common.typing import Array, Labels
 from craftc.craft.fitted import PathClusters
 from craftc.craft.rows import L, S
 from craftc.craft.rows.local import LocalRows
 from craftc.craft.search import (
     AutomaticResult,
     FitConfig,
+    LocalConfig,
     assign_zero_weight_rows,
     n_parallel_starts,
     run_starts,
@@ -226,20 +227,29 @@ def from_a_sample(config: FitConfig[L, S], n_starts: int, init: str, target: int
     clusters of the best partition, and to those of the best into the target number of clusters.
     """
     sample = config.sample(SAMPLE_ROWS, CraftStream.STAGE_SAMPLE)[1]
+    search, found = diagonal_partitions(sample, n_starts, init, target)
+    return [config.rows.assigned(search.clusters(part).tables(), config.threads(part.K)) for part in found]
+
+
+def diagonal_partitions(
+    sample: LocalConfig, n_starts: int, init: str, target: int | None
+) -> tuple[MergeSplitSearch[Labels, Array], list[Partition[Labels]]]:
+    """The search of few rows without covariances and merge path: the best partition from all starts, after
+    forced merges, and the best into the target number of clusters, if that is another one.
+    """
     search = MergeSplitSearch(sample, sample.n_threads)
     one = search.partition(search.rows.one_cluster())
-    constant, meter = config.background.cost, config.meter
+    constant, meter = sample.background.cost, sample.meter
     meter.begin("starts", n_starts)
     best = best_of_starts(search, one, n_starts, None, init)
     meter.stage_done(best.K, constant + best.objective)
     meter.begin("forced_merges", half=_FORCED_PASSES)
     best = search.forced_merges(best)
     meter.stage_done(best.K, constant + best.objective)
-    found = [best]
-    if target is not None and target != best.K and target <= START_CLUSTERS:
-        seeds = kmeans_starts(sample, low_rank_scores(sample), target)
-        found.append(best_at_n_clusters(search, best, target, seeds, exchanges=True))
-    return [config.rows.assigned(search.clusters(part).tables(), config.threads(part.K)) for part in found]
+    if target is None or target == best.K or target > START_CLUSTERS:
+        return search, [best]
+    seeds = kmeans_starts(sample, low_rank_scores(sample), target)
+    return search, [best, best_at_n_clusters(search, best, target, seeds, exchanges=True)]
 
 
 def best_of_starts(
