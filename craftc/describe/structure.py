@@ -93,15 +93,16 @@ class Structure:
 
     @property
     def kind(self) -> str:
-        """The first that holds of one, none, weak, more, seed, parts, gradual, price, column, unknown, soft
-        and clear.
+        """The first that holds of one, none, weak, more, seed, parts, gradual, price, outliers, column,
+        unknown, soft and clear.
 
         none: clusters save nothing in any number on the merge path, or no more than in a table with permuted
         columns. weak: one cluster is nearly as good. more: fewer clusters than were asked for are the better
         description, and links save less than these. seed, parts: fits from other seeds, or on parts of the
         rows, find other clusters. gradual: links between columns, or one continuous factor, save more, or
         columns depend on each other inside clusters as they do between them. price: four times the price
-        leaves much fewer clusters, because columns depend on each other. column: clusters are the values of
+        leaves much fewer clusters, because columns depend on each other. outliers: all clusters but one hold
+        outliers or tails of that one. column: clusters are the values of
         one column, and the others add less than half of what they save. soft: fewer than 90 % of the rows
         are clearly placed.
         """
@@ -124,6 +125,8 @@ class Structure:
             return "gradual"
         if self.slices is not None:
             return "price"
+        if self.scattered is not None and self.scattered[0] == self.n_clusters - 1:
+            return "outliers"
         if self.column is not None:
             return "column"
         if self.clear is None:
@@ -154,6 +157,7 @@ class Structure:
             "parts": f"{K} groups that change when rows are left out",
             "gradual": f"{K} pieces of a gradual pattern",
             "price": f"{K} groups whose number depends on the price",
+            "outliers": "one group with outliers",
             "column": f"{K} groups by the values of one column",
             "soft": f"{K} overlapping groups",
             "clear": f"{K} clear groups",
@@ -174,6 +178,7 @@ class Structure:
         head = {
             "none": "no structure",
             "more": f"more groups than the {self._best} that would be found",
+            "outliers": self.groups,
         }.get(kind, self.groups.partition(" ")[2])
         return f"{head[0].upper()}{head[1:]}: {facts}." if facts else ""
 

@@ -20,10 +20,10 @@ _MORE_THAN_HALF = 0.5  # of what clusters save
 _DECIDED = 0.98  # share of the rows whose cluster the value of a column tells
 _SMALL = 0.05  # share of the rows of a small cluster
 _FAR_APART = 2.0  # times the variance of the whole table
-_TAILS = 0.2  # share of the rows of a cluster that lies around others
+_TAILS, _MANY_COLUMNS, _TAILS_OF_MANY = 0.2, 5, 0.35  # share of the rows of a cluster that lies around others
 _CONCENTRIC = 0.15  # squared distance of the means over the variance of that cluster, on average over columns
 _NARROWEST = 1e-9  # variance of a cluster in that of the whole table, so that quotients stay finite
-_WIDER_THAN_ALL, _WIDER_THAN_ONE = 1.3, 4.0  # its variance, in those of the whole table and of the other one
+_WIDER_THAN_ALL, _WIDER_THAN_ONE = 1.3, 3.0  # its variance, in those of the whole table and of the other one
 
 
 class MixtureCriteria:
@@ -194,7 +194,8 @@ def scattered_clusters(fitted: FittedClusters) -> tuple[int, float] | None:
     variance = np.maximum(variance / variance[-1], _NARROWEST)
     shares = np.append(fitted.sizes, fitted.weight) / fitted.weight
     found = np.zeros(moments.n_clusters, bool)
-    for k in np.flatnonzero(shares <= _TAILS).tolist():
+    most = _TAILS_OF_MANY if np.count_nonzero(varies) >= _MANY_COLUMNS else _TAILS
+    for k in np.flatnonzero(shares <= most).tolist():
         wider = np.median(variance[k] / variance, axis=1)
         around = (np.square(mean - mean[k]) / variance[k]).mean(axis=1) <= _CONCENTRIC
         least = _FAR_APART if shares[k] <= _SMALL else _WIDER_THAN_ALL if around[-1] else math.inf
