@@ -1,6 +1,4 @@
-"""The arguments of commands: types and values of options, model files, long texts of ``--help``, and the
-texts of messages.
-"""
+"""The values of the options of each command, long texts of ``--help``, and the texts of messages."""
 
 from __future__ import annotations
 
@@ -8,13 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
-
-import click
-
-from craftc.craft.base import CraftBase
-from craftc.saved.save_and_load import load_model
 
 _LONGEST_MESSAGE = 2000
 
@@ -236,75 +228,3 @@ def in_options(message: str) -> str:
     for pattern, option in _IN_OPTIONS:
         message = re.sub(pattern, option, message)
     return message.removeprefix("CRAFT found ")
-
-
-class AutoOrNumber(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on
-    """A number, or auto."""
-
-    name = "number"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str | float:
-        try:
-            return "auto" if value == "auto" else float(str(value))
-        except ValueError:
-            self.fail(f"must be auto or a number > 0, got {value!r}", param, ctx)
-
-
-class NumberOrRange(click.ParamType):  # type: ignore[type-arg]
-    """A whole number, or a smallest and a largest one as 3-6."""
-
-    name = "number"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int | tuple[int, int]:
-        ends = str(value).split("-") if not str(value).startswith("-") else [str(value)]
-        try:
-            numbers = tuple(map(int, ends))
-        except ValueError:
-            numbers = ()
-        if len(numbers) not in (1, 2):
-            self.fail(f"must be a whole number or a range as 3-6, got {value!r}", param, ctx)
-        return (numbers[0], numbers[1]) if len(numbers) == 2 else numbers[0]
-
-
-class Size(click.ParamType):  # type: ignore[type-arg]
-    """A number of rows, or a share of the rows."""
-
-    name = "number"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        text = str(value)
-        try:
-            return int(text) if text.isdigit() else float(text)
-        except ValueError:
-            self.fail(f"must be a number of rows, or a share of the rows as 0.05, got {value!r}", param, ctx)
-
-
-def model_file(model: str) -> Path:
-    """The file of a model: the argument, or model.craftc in a folder that ``craftc cluster --out`` wrote."""
-    path = Path(model)
-    if path.is_dir():
-        path /= "model.craftc"
-        if not path.exists():
-            raise ValueError(
-                f"The folder {model!r} has no model.craftc; pass a folder that craftc cluster --out has "
-                "written."
-            )
-    return path
-
-
-def clusters_of(model: str, threads: int | None, table: str, out: str | None = None) -> CraftBase:
-    """The model of a command, which no result overwrites."""
-    path = model_file(model)
-    if out is not None and os.path.exists(out):
-        for name in (path, table):
-            if os.path.exists(name) and os.path.samefile(out, name):
-                raise ValueError(f"--out {out!r} would overwrite an input file; pass another name.")
-    fitted = load_model(path)
-    if not isinstance(fitted, CraftBase):
-        raise ValueError(
-            f"{os.fspath(path)!r} holds a fitted {type(fitted).__name__}; this command needs a CRAFT."
-        )
-    fitted.n_threads = threads
-    return fitted

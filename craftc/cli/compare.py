@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 from craftc._common.threads import effective_n_threads
-from craftc.cli.arguments import CompareOptions, clean, clusters_of
+from craftc.cli.arguments import CompareOptions, clean
 from craftc.cli.columns import own_column_names
 from craftc.cli.log import Log
 from craftc.cli.results import rows_as_seen, streamed_tables
-from craftc.cli.sources import is_read_in_batches, refuse_further_missing_cells, table_like
+from craftc.cli.sources import clusters_of, is_read_in_batches, refuse_further_missing_cells, table_like
 from craftc.craft.answers.comparison import Comparison, Drift
 from craftc.craft.base import CraftBase
 from craftc.table.out_of_core import files_of

@@ -6,7 +6,8 @@ import os
 import sys
 
 from craftc._common.atomic_write import replacing
-from craftc.cli.arguments import ExportOptions, model_file
+from craftc.cli.arguments import ExportOptions
+from craftc.cli.sources import model_file
 from craftc.export import to_onnx, to_sql
 from craftc.saved.save_and_load import load_model
 

@@ -9,9 +9,10 @@ from inspect import signature
 from pathlib import Path
 from typing import cast
 
-from craftc.cli.arguments import clean, model_file
+from craftc.cli.arguments import clean
 from craftc.cli.columns import own_column_names
 from craftc.cli.results import checksum_of
+from craftc.cli.sources import model_file
 from craftc.craft.base import CraftBase
 from craftc.describe.named import NamedClusters
 from craftc.describe.view import numbers_of, order_by_size

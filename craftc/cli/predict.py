@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from craftc._common.messages import listed
 from craftc._common.threads import effective_n_threads
-from craftc.cli.arguments import DriftError, PredictOptions, clusters_of, model_file
+from craftc.cli.arguments import DriftError, PredictOptions
 from craftc.cli.dask_cluster import connected, write_by
 from craftc.cli.log import Log
 from craftc.cli.results import (
@@ -28,7 +28,13 @@ from craftc.cli.results import (
     with_columns,
     write_assignments,
 )
-from craftc.cli.sources import is_read_in_batches, refuse_further_missing_cells, table_like
+from craftc.cli.sources import (
+    clusters_of,
+    is_read_in_batches,
+    model_file,
+    refuse_further_missing_cells,
+    table_like,
+)
 from craftc.cli.writers import csv_writer, format_of, names_folder, result_file
 from craftc.craft.answers.comparison import Drift
 from craftc.craft.base import CraftBase

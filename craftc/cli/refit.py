@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from craftc._common.atomic_write import replacing, replacing_together
 from craftc._common.messages import need_pandas
 from craftc._common.threads import effective_n_threads
-from craftc.cli.arguments import RefitOptions, clean, clusters_of, in_options
+from craftc.cli.arguments import RefitOptions, clean, in_options
 from craftc.cli.assignments import labelled
 from craftc.cli.cluster import ProgressBar, say, write_summary
 from craftc.cli.columns import ColumnRoles
 from craftc.cli.log import Log
-from craftc.cli.sources import is_read_in_batches, refuse_further_missing_cells, table_like
+from craftc.cli.sources import clusters_of, is_read_in_batches, refuse_further_missing_cells, table_like
 from craftc.cli.writers import without_formulas, write_csv
 from craftc.craft import CRAFT
 from craftc.craft.changes import Changes

@@ -31,6 +31,7 @@ from craftc.cli.dask_cluster import connected, write_by
 from craftc.cli.results import ResultForm, result_files
 from craftc.cli.writers import without_formulas, write_csv
 from craftc.craft import CRAFT, Progress
+from craftc.craft.base import CraftBase
 from craftc.distributed.dask.inputs import DaskFiles
 from craftc.reading.files import FileForm, RawTable
 from craftc.reading.input_file import TableError
@@ -39,6 +40,7 @@ from craftc.reading.many_files import COLUMNAR_SUFFIXES, is_table_name
 from craftc.reading.read_table import open_like, open_table
 from craftc.reading.records import Header
 from craftc.reading.unusable import DATES
+from craftc.saved.save_and_load import load_model
 from craftc.table import MixedTable, Schema
 from craftc.table.kinds import ColumnKind
 from craftc.table.out_of_core import Batches, column_types, decoded_size, files_of
@@ -291,3 +293,32 @@ def _column_errors() -> Iterator[None]:
         if "Column " not in str(error):
             raise
         raise TableError(f"{str(error).rstrip('.')} (--ignore COL excludes a column).") from error
+
+
+def model_file(model: str) -> Path:
+    """The file of a model: the argument, or model.craftc in a folder that ``craftc cluster --out`` wrote."""
+    path = Path(model)
+    if path.is_dir():
+        path /= "model.craftc"
+        if not path.exists():
+            raise ValueError(
+                f"The folder {model!r} has no model.craftc; pass a folder that craftc cluster --out has "
+                "written."
+            )
+    return path
+
+
+def clusters_of(model: str, threads: int | None, table: str, out: str | None = None) -> CraftBase:
+    """The model of a command, which no result overwrites."""
+    path = model_file(model)
+    if out is not None and os.path.exists(out):
+        for name in (path, table):
+            if os.path.exists(name) and os.path.samefile(out, name):
+                raise ValueError(f"--out {out!r} would overwrite an input file; pass another name.")
+    fitted = load_model(path)
+    if not isinstance(fitted, CraftBase):
+        raise ValueError(
+            f"{os.fspath(path)!r} holds a fitted {type(fitted).__name__}; this command needs a CRAFT."
+        )
+    fitted.n_threads = threads
+    return fitted
