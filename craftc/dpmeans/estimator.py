@@ -71,7 +71,8 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         Number of clusters; excludes a `cluster_penalty`. In the modes of the paper it gives lambda^2 by the
         farthest-first heuristic.
     max_clusters : int, optional
-        Maximal number of clusters; no further cluster opens (Eq. 12).
+        Maximal number of clusters: where more would be found, the best partition into this number. In the
+        modes of the paper no further cluster opens (Eq. 12).
     mode : {"auto", "serial", "delayed", "collapsed", "lowest"}, default="auto"
         "auto": the search, unless a number as `cluster_penalty` without `max_clusters`, or a start as `init`,
         asks for the paper's algorithm; then serial or delayed sweeps, as suits lambda^2. Tables above 16 384

@@ -360,6 +360,27 @@ class SplitSearch:
             pass
         return length(self.sizes, self.inertia) < best
 
+    def choose_small(self, least: int, most: int, clear: Callable[[Labels], float]) -> bool:
+        """Replicates: from `least` to `most` clusters of few rows that are far apart. Returns whether there
+        are any: whether the cheapest merge of two costs `clear` times as much as any merge inside of them.
+
+        Whether their number is too large for the description length is not asked, since so few rows say
+        little about the scatter inside clusters.
+        """
+        while len(self.grow(most)):
+            pass
+        self.sweep(_SWEEPS)
+        steps = self.merges()
+        costs = np.array([self.gains().max(), *(step.cost for step in steps)])
+        K = self.K - np.arange(len(steps))  # clusters before each step
+        ratios = np.where((least <= K) & (costs[:-1] > 0.0), costs[1:] / np.maximum(costs[:-1], 1e-300), 0.0)
+        if not ratios.max(initial=0.0) >= clear(self.labels):
+            return False
+        n_merges = int(ratios.argmax())
+        if n_merges:
+            self.merge(steps[n_merges - 1])
+        return least <= self.K
+
     @property
     def is_clear(self) -> bool:
         """Whether, in the median, the cheapest merge of a cluster costs much more than its best cut gains."""

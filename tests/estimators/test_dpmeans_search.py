@@ -475,3 +475,44 @@ def test_lowest_is_not_above_the_search(table, K):
     price = searched.cluster_penalty_
     priced = DPMeans(price, max_clusters=len(X)).fit(X)
     assert DPMeans(price, mode="lowest").fit(X).objective_ <= priced.objective_ * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+@pytest.mark.parametrize("n_groups", [5, 20, 40])
+def test_replicates_are_found(n, n_groups):
+    """Few rows of each of many things, far apart."""
+    rng = np.random.default_rng(n * n_groups)
+    group = np.repeat(np.arange(n_groups), n)
+    X = 100.0 * rng.normal(size=(n_groups, 3))[group] + rng.normal(size=(n * n_groups, 3))
+    model = DPMeans().fit(X)
+    assert model.n_clusters_ == n_groups
+    assert adjusted_rand_score(group, model.labels_) == 1.0
+    order = rng.permutation(len(X))
+    np.testing.assert_array_equal(
+        adjusted_rand_score(DPMeans().fit(X[order]).labels_, model.labels_[order]), 1.0
+    )
+
+
+def test_two_groups_of_three_rows():
+    X = np.array([[0.0, 0.0], [0.1, 0.2], [0.2, 0.1], [50.0, 50.0], [50.1, 50.2], [50.2, 50.1]])
+    assert DPMeans().fit(X).labels_.tolist() == [0, 0, 0, 1, 1, 1]
+    doubled = DPMeans().fit(X[::3], sample_weight=[3.0, 3.0])  # of equal rows nothing is known
+    assert doubled.n_clusters_ == 1
+
+
+@pytest.mark.parametrize("n", [4, 6, 10, 20])
+def test_noise_has_no_replicates(n):
+    rng = np.random.default_rng(n)
+    found = [DPMeans().fit(rng.normal(size=(n, d))).n_clusters_ for d in (1, 2, 3, 5) for _ in range(15)]
+    assert np.mean(np.array(found) > max(1, n // 5)) <= 0.02
+
+
+@pytest.mark.parametrize("most", [2, 3])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_limit_below_the_number_of_groups(seed, most):
+    rng = np.random.default_rng(seed)
+    X = 8.0 * rng.normal(size=(4, 3))[np.repeat(np.arange(4), 20)] + rng.normal(size=(80, 3))
+    assert DPMeans().fit(X).n_clusters_ == 4
+    limited, given = DPMeans(max_clusters=most).fit(X), DPMeans(n_clusters=most).fit(X)
+    np.testing.assert_array_equal(limited.labels_, given.labels_)
+    assert DPMeans(max_clusters=6).fit(X).n_clusters_ == 4
