@@ -25,8 +25,6 @@ from craftc.bpmeans.restarts import (
     pack,
 )
 
-_WORTH = 1e-12  # share of the sum of squares by which a start must be better to replace another
-
 
 class KFeatures(FeatureModel):
     """K-features: each row is approximated by the sum of some of K features, as k-means with several clusters
@@ -361,12 +359,12 @@ class BPMeans(FeatureModel):
                     fits += grown_starts(data, config)
         best: FeatureFit | None = None
         for fit in fits:
-            if best is None or fit.objective < best.objective - _WORTH * data.scatter:
+            if best is None or fit.objective < best.objective - data.rounding:
                 best = fit
         # the path has had exchanges of its own: one search is enough
         if automatic and given is None and best is not None and config.exchanges:
             best = improved_alone(data, config, best, (FeatureStream.EXCHANGE, 0))
-        if given is None and (best is None or data.scatter < best.objective - _WORTH * data.scatter):
+        if given is None and (best is None or data.scatter < best.objective - data.rounding):
             best = None
         interval = (
             path.interval(K) if path is not None and best is not None and best.n_features == K else None

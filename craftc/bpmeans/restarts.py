@@ -28,7 +28,10 @@ _VISITS = 200_000_000  # most cells and combinations visited by exchanges where 
 WORK = 1e8  # most work of the exchanges from one solution where many are tried: at a penalty, or stepwise
 _HEAT = 10  # sweeps after which starts are ranked
 _WORTHWHILE = 1e-4  # share of J that an exchange must save for all features to be tried again
-_ROUNDING = 1e-12  # difference of J, relative to the sum of squares, up to which solutions are equally good
+# difference of J up to which solutions are equally good, relative to the sum of squares around the mean, and
+# to that around 0, whose rounding it is
+_EQUAL, _ROUNDING = 1e-12, 1e-14
+_SLACK = 1e-10  # difference of J of an exchange, relative to the sum of squares around the mean
 _SMALL = 20_000_000  # products of a sweep up to which restarts run in parallel, one thread each
 _GRAM_ROWS = 8192  # most rows whose inner products are all stored
 _SECONDS = 0.1  # seconds between two checks for an interrupt
@@ -69,6 +72,11 @@ class FeatureData:
 
     def __len__(self) -> int:
         return len(self.X)
+
+    @property
+    def rounding(self) -> float:
+        """Difference of J up to which solutions are equally good."""
+        return max(_EQUAL * self.points.scatter, _ROUNDING * self.scatter)
 
     def _times(self, vectors: Floats) -> Floats:
         """(n, TRIALS) inner products of the rows with vectors (D, at most TRIALS)."""
@@ -193,7 +201,7 @@ def best_restarts(
             )
         return Record(r + 1, fit)
 
-    chosen = _promising(objectives, _IMPROVED if small and improve else 1, _ROUNDING * data.scatter)
+    chosen = _promising(objectives, _IMPROVED if small and improve else 1, data.rounding)
     # Python threads pay for long searches only
     long = config.collapsed or data.X.size * (config.n_features or config.cap) > _SMALL / 100
     worth = side_by_side and long
@@ -210,7 +218,7 @@ def ranked(data: FeatureData, config: FeatureConfig) -> list[int]:
         objectives = np.array([run_restart(data, heat, r, run).objective for r in range(heat.n_init)])
     order: list[int] = []
     for r in np.argsort(objectives, kind="stable").tolist():
-        if not order or objectives[r] - objectives[order[-1]] > _ROUNDING * data.scatter:
+        if not order or objectives[r] - objectives[order[-1]] > data.rounding:
             order.append(r)
     return order
 
@@ -219,7 +227,7 @@ def running_best(data: FeatureData, found: list[Record]) -> list[Record]:
     """The records that are lower than all of fewer starts, by more than rounding."""
     records: list[Record] = []
     for record in sorted(found, key=lambda one: one.n_starts):
-        if not records or record.fit.objective < records[-1].fit.objective - _ROUNDING * data.scatter:
+        if not records or record.fit.objective < records[-1].fit.objective - data.rounding:
             records.append(record)
     return records
 
@@ -327,7 +335,11 @@ def exchange_features(
     single ones) and by random memberships in turn. `sweeps` is an approximate budget; a larger one continues
     the same search, so that it never ends higher.
     """
-    slack, turn, since = 1e-10 * data.scatter, 0, 0  # since: turns after the last substantial gain
+    slack, turn, since = (
+        max(_SLACK * data.points.scatter, data.rounding),
+        0,
+        0,
+    )  # since: turns after the last substantial gain
     while since < rounds * fit.n_features and sweeps > 0 and config.max_iter > 1 and not config.stop.is_set():
         k, (pairs, shuffled) = turn % fit.n_features, divmod(since // fit.n_features, 2)
         if shuffled:

@@ -37,7 +37,7 @@ from craftc._common.validation import (
 )
 from craftc._fusion.datafits import SparseMatrix, Squares
 from craftc._fusion.graph import N_NEIGHBORS, Graph, edges_of
-from craftc._fusion.path import RegularizationPath, follow
+from craftc._fusion.path import Optimum, RegularizationPath, follow
 from craftc.convex.choice import shortest
 from craftc.convex.fusing import fusing_penalty
 from craftc.describe.frames import MomentsSummary
@@ -240,7 +240,9 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         self._points = []
         for o, part in zip(optima, parts, strict=True):
             labels = nodes.labels(everywhere, part, o.columns())
-            self._points.append(RowsPoint(o.nu, int(part.max()) + 1, labels, o.objective, o.relative_gap))
+            o = o._replace(objective=_objective(o, spread, graph))
+            gap = max(o.relative_gap, 0.0)  # below 0 by rounding
+            self._points.append(RowsPoint(o.nu, int(part.max()) + 1, labels, o.objective, gap))
         self.n_iter_ = max(1, n_iter)
         chosen = self._choice(parts, spread, nodes.weight)
         point = self._points[chosen]
@@ -375,3 +377,13 @@ def gaussian_weights(rows: Floats, n_neighbors: int) -> coo_array:
     near = coo_array((weight, (i, j)), (n, n)).tocsr()
     near.data = np.minimum(near.data, 1.0)  # pairs found twice were added up
     return near.maximum(near.T)
+
+
+def _objective(optimum: Optimum, spread: Floats, graph: Graph) -> float:
+    """J of an optimum from its residuals. The solver's own is a difference of sums of squares of the rows,
+    which says little where the penalty is small against these.
+    """
+    U = optimum.columns()
+    first, second = graph.edge.T
+    apart = np.sqrt(np.square(U[first] - U[second]).sum(axis=1))
+    return float(0.5 * (graph.sizes @ np.square(spread - U)).sum() + optimum.nu * (graph.weight @ apart))

@@ -293,3 +293,13 @@ def test_starts_of_a_large_table_that_cannot_reach_the_path_are_given_up(seed, m
     sweeps = [int(re.search(r"after (\d+) sweeps", line)[1]) for line in lines[-model.n_init :]]
     assert max(sweeps) < 10
     assert model.objective_ <= KFeatures(random_state=0).fit(X).inertia_ + 8 * model.feature_penalty_
+
+
+@pytest.mark.parametrize("offset", [1e3, 1e5, 1e6])
+def test_an_offset_changes_no_error(offset):
+    """The features of a table far from 0 are those of the table and one of every row."""
+    rng = np.random.default_rng(3)
+    Z, features = rng.random((100, 3)) < 0.4, rng.normal(0.0, 3.0, (3, 5))
+    X = Z @ features + 0.3 * rng.normal(size=(100, 5))
+    near, far = (KFeatures(3, random_state=0).fit(X + x) for x in (10.0, offset))
+    assert far.inertia_ == pytest.approx(near.inertia_, rel=1e-3)

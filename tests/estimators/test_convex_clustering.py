@@ -531,3 +531,22 @@ def test_clear_clusters(each, step, clear):
     X = np.random.default_rng(0).normal(size=(len(labels), 3))
     X[:, 0] += step * labels
     assert is_clear(X - X.mean(axis=0), labels, np.ones(len(X))) == clear
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e9, 1e12, 1e18])
+def test_the_objective_where_the_penalty_is_small_against_the_numbers(scale):
+    """J(s X, g) = s^2 J(X, g / s), and no optimum is above J at U = X."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3)) + 6.0 * rng.normal(size=(2, 3))[np.repeat([0, 1], 20)]
+    distance = np.sqrt(np.square(X[:, None] - X).sum(axis=2))
+    weights = np.exp(-np.square(distance) / 20.0) * ~np.eye(40, dtype=bool)
+    model = ConvexClustering(1.0, weights=weights).fit(scale * X)
+    at_rows = scale * 0.5 * (weights * distance).sum()
+    assert 0.99 * at_rows < model.objective_ <= (1.0 + 1e-5) * at_rows
+    assert model.duality_gap_ >= 0.0
+    U = model.cluster_centers_[model.labels_]
+    apart = np.sqrt(np.square(U[:, None] - U).sum(axis=2))
+    by_hand = 0.5 * np.square(scale * X - U).sum() + 0.5 * (weights * apart).sum()
+    assert model.objective_ == pytest.approx(by_hand, rel=1e-6)
+    alone = ConvexClustering(0.0).fit(X)
+    assert (alone.objective_, alone.duality_gap_) == (0.0, 0.0)
