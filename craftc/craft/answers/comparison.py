@@ -183,7 +183,7 @@ class Drift:
         self._model, clusters = model, model._fitted.clusters
         self._grid, self.n_rows = clusters.moments.grid, 0
         self._counts = np.zeros(self._grid.n_levels, np.int64)
-        self._numbers = np.zeros((3, self._grid.p))  # cells, and their sums and squares around the fit's mean
+        self._numbers = np.zeros((3, self._grid.p))  # cells, and their sums and squares in steps of the grid
         self._sizes, self._scores = np.zeros(model.n_clusters_), np.zeros(2)
         self._has_score = hasattr(model, "predict_proba") and model._mixture is not None
 
