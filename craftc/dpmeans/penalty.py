@@ -27,6 +27,7 @@ from craftc.dpmeans.split_search import FAST, MOST_CHOSEN, MOST_PAIRED, THOROUGH
 
 # rows of a table in which clusters of few rows are sought: where others hardly describe it, and always
 _MOST_REPLICATED, _ALWAYS_REPLICATED = 1 << 10, 1 << 7
+_SOME = 64  # rows, about, whose distances to the others show that they may be replicates
 _FAR, _CHANCE = 8.0, 60.0  # least ratio of costs of merges; rows and dimensions by which chance matters
 _PAST = 2  # times the largest number that is asked for: clusters up to which the best number is sought
 _PATIENCE = 8  # values of the path after the last improvement
@@ -213,8 +214,8 @@ def _replicates(sample: DenseData, cap: int, others: int) -> SplitSearch | None:
     N, most = sample.total, min(cap, MOST_PAIRED, int(sample.total // 2), len(sample) // 2)
     if not others < most or N > _MOST_REPLICATED:
         return None
-    squared = _squared_distances(sample)
-    if not _FAR * squared.min(axis=1).max() < np.median(squared):
+    squared = _squared_distances(sample, -(-len(sample) // _SOME))
+    if not _FAR * squared.min(axis=0).max() < np.median(squared):
         return None
     whole = _dimensions(sample, sample.one_cluster())
 
@@ -225,11 +226,12 @@ def _replicates(sample: DenseData, cap: int, others: int) -> SplitSearch | None:
     return search if search.choose_small(others + 1, most, clear) else None
 
 
-def _squared_distances(sample: DenseData) -> Floats:
-    """(n, n) squared distances of rows; inf on the diagonal."""
-    squared = np.empty((len(sample), len(sample)))
-    _kernel.distances(sample.X, sample.X.astype(np.float64), squared, sample.n_threads)
-    np.fill_diagonal(squared, np.inf)
+def _squared_distances(sample: DenseData, step: int = 1) -> Floats:
+    """(n, m) squared distances of all rows to every `step`-th row; inf of a row to itself."""
+    rows = np.arange(0, len(sample), step)
+    squared = np.empty((len(sample), len(rows)))
+    _kernel.distances(sample.X, sample.X[rows].astype(np.float64), squared, sample.n_threads)
+    squared[rows, np.arange(len(rows))] = np.inf
     return squared
 
 
