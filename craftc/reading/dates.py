@@ -278,11 +278,13 @@ def _of_one_form(
             return None
         remark = ""
         if order in ("ab", "a.b"):
-            if known[0] in ("dmy", "mdy", "yymd"):
-                order = known[0]
+            dotted = order == "a.b"
+            # the order of slashes says nothing of dots, which most often part a day from its month
+            if known[0].rstrip(".") in ("dmy", "mdy", "yymd") and not (dotted and known[0] == "mdy"):
+                order = known[0].rstrip(".")
                 _check_order(name, found, order)
             else:
-                order, remark = _order(found, dotted=order == "a.b")
+                order, remark = _order(found, dotted)
         if order == "ym" and (_are_days(found) or (not forced and not known[0] and _are_seasons(texts))):
             continue
         if order == "m.y" and any(match and int(match["m"]) > _MONTHS_OF_YEAR for match in found):
@@ -302,7 +304,8 @@ def _of_one_form(
                 f"years of two digits are those of {first_year} to {first_year + 99}; write four to change it"
             )
             remark = f"{remark}; {years}" if remark else years
-        return Dates(days, bad, remark, order in ("ym", "m.y"), order, first_year)
+        written = f"{order}." if order == "mdy" and "." in texts[0] else order
+        return Dates(days, bad, remark, order in ("ym", "m.y"), written, first_year)
     return None
 
 

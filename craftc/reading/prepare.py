@@ -39,6 +39,7 @@ from craftc.reading.remarks import (
     bad_cells,
     different_units,
     far_cells,
+    hours_of_numbers,
     other_unit,
 )
 from craftc.reading.roles import PreparedTable, Roles, answer_name, blank_level, tick_of
@@ -290,9 +291,9 @@ class _Reader:
         if name in self._roles.categorical:
             self._put(name, number_levels(values))
         else:
-            self._notes += [
-                f"{quoted(name)}: {each}." for each in other_unit(name, self._recipe(name), values)
-            ]
+            values, remarks = hours_of_numbers(name, self._recipe(name), values)
+            remarks += other_unit(name, self._recipe(name), values)
+            self._notes += [f"{quoted(name)}: {each}." for each in remarks]
             narrow = str(column.dtype).lower() in ("float32", "float16")
             self._numbers(name, values, np.float32 if narrow else np.float64)
 
@@ -444,7 +445,8 @@ class _Reader:
             self._note_recipe(name, unit=numbers.unit, decimal=numbers.mark)
         if numbers.scaled:
             self._note_recipe(name, times=1)
-        numbers.changes += other_unit(name, recipe, numbers.values, numbers.unit, cells)
+        numbers.values, hours = hours_of_numbers(name, recipe, numbers.values)
+        numbers.changes += hours + other_unit(name, recipe, numbers.values, numbers.unit, cells)
         remarks = [*numbers.changes, *filter(None, [bad_cells(name, numbers.bad, cells, counts)])]
         if remarks:
             self._notes.append(f"{quoted(name)} was read as numbers: {'; '.join(remarks)}.")

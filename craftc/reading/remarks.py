@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from craftc._common.messages import listed, quoted
 from craftc._common.typing import Floats
-from craftc.reading.cells import as_number, units_among
+from craftc.reading.cells import as_number, as_text, units_among
 from craftc.reading.input_file import TableError
 from craftc.reading.several import LISTS, Answers
 from craftc.reading.unusable import is_code
@@ -74,6 +74,24 @@ def other_unit(
     shares = fitted == "%" and 0.0 < np.nanmax(np.abs(values), initial=0.0) <= 1.0
     but = ", although none exceeds 1: shares have to be multiplied by 100" if shares else ""
     return [f"taken as numbers with {fitted!r}, as in the fit{but}"]
+
+
+def hours_of_numbers(name: str, recipe: Mapping[str, object], values: Floats) -> tuple[Floats, list[str]]:
+    """Numbers in the place of times of day, as hours, and remarks: fractions of a day, as a spreadsheet
+    stores times, are multiplied by 24. TableError if they are no hours, either.
+    """
+    present = values[~np.isnan(values)]
+    if not recipe.get("time") or not len(present):
+        return values, []
+    if present.min() < 0.0 or present.max() > 24.0:
+        wrong = present[(present < 0.0) | (present > 24.0)][0]
+        raise TableError(
+            f"Column {quoted(name)}: the model was fitted on times of day, but the cells are numbers, such as "
+            f"{as_text(wrong)}, which is no hour; write the times as in the fit."
+        )
+    if present.max() <= 1.0 and (present % 1.0 > 0.0).any():
+        return 24.0 * values, ["fractions of a day taken as times of day, in hours"]
+    return values, ["taken as hours of times of day"]
 
 
 def about_levels(name: str, texts: Sequence[str], present: int) -> list[str]:

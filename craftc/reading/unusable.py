@@ -85,17 +85,22 @@ def text_reason(n_texts: int, codes: Ints) -> str:
 
 
 def id_reason(name: str, values: Floats) -> str:
-    """The reason why whole numbers identify rows: a counter, or all different with the name of an id."""
-    if len(values) < 3 or not (np.isfinite(values) & (np.floor(values) == values)).all():
+    """The reason why whole numbers identify rows, of which a tenth may be missing: a counter, or nearly all
+    different with the name of an id.
+    """
+    places = np.flatnonzero(~np.isnan(values))
+    present, n = values[places], len(values)
+    if len(present) < max(3, _NEARLY * n) or not (np.floor(present) == present).all():
         return ""
-    if (np.diff(values) == 1.0).all():
+    # blank cells may be counted or not
+    if np.ptp(present - places) == 0.0 or (np.diff(present) == 1.0).all():
         return COUNTER
     if not (_ID_NAME.search(name) or _ID_ENDING.search(name)):
         return ""
-    n_distinct = len(np.unique(values))
-    if n_distinct == len(values):
+    n_distinct = len(np.unique(present))
+    if n_distinct == n:
         return IDS
-    return NEARLY_IDS if len(values) >= _FEWEST and n_distinct > _NEARLY * len(values) else ""
+    return NEARLY_IDS if n >= _FEWEST and n_distinct > _NEARLY * len(present) else ""
 
 
 def is_code(name: str, distinct: Floats) -> bool:
@@ -277,9 +282,9 @@ def _reason(source: ColumnSource, j: int, cells: Cells, declared: bool) -> str:
     if kind == ColumnKind.MIXED:
         return "values of different types"
     if isinstance(cells, np.ndarray):
-        if len(present) < len(cells):
-            return ""
-        return CONSTANT if len(cells) > 1 and present.min() == present.max() else id_reason(name, cells)
+        if len(cells) == len(present) > 1 and present.min() == present.max():
+            return CONSTANT
+        return id_reason(name, cells)
     assert cells is not None
     if len(levels) == 1 and not cells.n_missing and source.n_rows > 1:
         return CONSTANT
