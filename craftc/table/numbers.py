@@ -13,6 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy.sparse import csr_array, issparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
 from craftc._common.estimator import FittedColumns, column_names
@@ -89,6 +90,12 @@ def read_numbers(
     if finite:
         check_finite(read, estimator, allow_nan, X)
     return read
+
+
+def read_for(function: str, X: object, **checks: Any) -> tuple[Array, list[str]]:
+    """Rows of numbers as `read_numbers` returns them, and their names, for a function that errors name."""
+    reader = type(function, (BaseEstimator,), {})()
+    return read_numbers(reader, X, reset=True, **checks), column_names(reader)
 
 
 def read_with_target(
