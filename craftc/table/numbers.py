@@ -71,6 +71,8 @@ def read_numbers(
     rows, other columns than in `fit`, or a number that is not finite.
     """
     X = _readable(estimator, X)
+    if reset is False:
+        X = _in_order(X, getattr(estimator, "feature_names_in_", None))
     if isinstance(X, Mapping) and not issparse(X):
         return _read_columns(estimator, X, reset=reset, dtype=dtype, finite=finite, allow_nan=allow_nan)
     if not checks and _is_read(X, dtype) and len(X) >= min_rows:
@@ -144,6 +146,16 @@ def _readable(estimator: object, X: object) -> object:
     if is_records(X):
         return columns_of_records(X)
     return _checked_integers(X)
+
+
+def _in_order(X: object, known: Array | None) -> object:
+    """A frame with the columns of a fit, in their order; others as they are."""
+    if known is None or not hasattr(X, "columns"):
+        return X
+    frame = as_frame(X)
+    if frame is None or frame.columns == known.tolist() or set(frame.columns) != set(known):
+        return X
+    return frame.select(known.tolist()).to_native()
 
 
 def _checked_integers(X: object) -> object:
