@@ -407,9 +407,11 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         sample_weight : array (n,), optional
             Rows of weight 0 are left out.
         scale : {"price", "radius"}, default="price"
-            "price": the gain of the next cut of the search, at and above which k clusters are enough in J
-            (for ``mode="lowest"`` and `max_clusters`). "radius": squared distances of a farthest-first
-            traversal, at which the paper's algorithm finds about k clusters.
+            "price": what the k-th cut of a search from one cluster lowers the sum of squared distances by, or
+            what an earlier cut does if that is less. At higher prices this search does not cut k clusters
+            further; ``mode="lowest"`` also merges and searches more thoroughly, and may find more clusters at
+            a lower J. "radius": squared distances of a farthest-first traversal, at which the paper's
+            algorithm finds about k clusters.
 
         Returns
         -------
