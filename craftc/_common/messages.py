@@ -50,6 +50,11 @@ def numbers_of(name: str, value: object, wanted: str) -> NDArray[np.float64]:
     return array.astype(np.float64)
 
 
+def no_value(name: object, n_rows: int | None, remedy: str = "drop it") -> ValueError:
+    """The error for a column whose cells are all missing; `remedy`: what to do about it."""
+    return ValueError(f"Column {str(name)!r} has no value in any of its {n_rows} row(s); {remedy}.")
+
+
 def need_pandas() -> ModuleType:
     """The pandas module, or ImportError with the command that installs it."""
     try:

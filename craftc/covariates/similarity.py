@@ -10,10 +10,12 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from craftc._common.products import nearest_rows
-from craftc._common.typing import Bits, Floats, Ints, WeightInput
-from craftc._common.validation import check_choice, check_weight
+from craftc._common.ranges import column_ranges
+from craftc._common.typing import Bits, Floats, FrameInput, Ints, WeightInput
+from craftc._common.validation import check_choice, check_number, check_ranges, check_weight
 from craftc._fusion.datafits import Matrix, SparseMatrix, squares
 from craftc._fusion.graph import N_NEIGHBORS, Graph, edges_of
+from craftc.table.numbers import read_for
 
 SIMILARITIES = ("correlation", "knn")
 Similarity: TypeAlias = "ArrayLike | SparseMatrix | Callable[[Matrix], ArrayLike | SparseMatrix]"
@@ -27,7 +29,8 @@ def knn_similarity(embedding: ArrayLike, n_neighbors: int = N_NEIGHBORS) -> spar
     embedding : array (d, p)
         A row for every covariate.
     n_neighbors : int, default=8
-        Two covariates get an edge if one is among the `n_neighbors` nearest neighbours of the other.
+        Two covariates get an edge if one is among the `n_neighbors` nearest neighbours of the other; at least
+        1.
 
     Returns
     -------
@@ -45,7 +48,7 @@ def knn_similarity(embedding: ArrayLike, n_neighbors: int = N_NEIGHBORS) -> spar
     if vectors.ndim != 2 or not np.isfinite(vectors).all():
         wanted = "finite, with a row for every covariate"
         raise ValueError(f"embedding must be {wanted}, got shape {vectors.shape}.")
-    d, k = len(vectors), min(n_neighbors, len(vectors) - 1)
+    d, k = len(vectors), min(_checked_neighbors(n_neighbors), len(vectors) - 1)
     if k < 1:
         return sparse.csr_array((d, d))
     distance, place = nearest_rows(vectors, None, k)
@@ -55,15 +58,15 @@ def knn_similarity(embedding: ArrayLike, n_neighbors: int = N_NEIGHBORS) -> spar
 
 
 def correlation_similarity(
-    X: Matrix, n_neighbors: int = N_NEIGHBORS, sample_weight: WeightInput = None
+    X: FrameInput | SparseMatrix, n_neighbors: int = N_NEIGHBORS, sample_weight: WeightInput = None
 ) -> sparse.csr_array:
     """A sparse similarity of the columns: the largest positive correlations of each.
 
     Parameters
     ----------
-    X : array or sparse array (n, d)
+    X : array, data frame or sparse array (n, d) of finite numbers
     n_neighbors : int, default=8
-        Largest correlations kept per column.
+        Largest correlations kept per column, at least 1.
     sample_weight : array (n,), optional
         Weights >= 0 of the rows. Weight 2 counts as the row twice.
 
@@ -79,11 +82,18 @@ def correlation_similarity(
     >>> correlation_similarity(np.array([[0.0, 0.0, 3.0], [1.0, 2.0, 2.0], [2.0, 4.0, 3.0]])).nnz
     2
     """
+    most = _checked_neighbors(n_neighbors)
+    rows, names = read_for("correlation_similarity", X, accept_sparse="csr")
+    check_ranges(*column_ranges(rows), names)
+    return _correlations(rows, most, check_weight(sample_weight, rows.shape[0]))
+
+
+def _correlations(X: Matrix, most: int, weight: Floats | None) -> sparse.csr_array:
+    """The similarity of finite columns, with `most` correlations of each."""
     n, d = X.shape
-    k = min(n_neighbors, d - 1)
+    k = min(most, d - 1)
     if k < 1:
         return sparse.csr_array((d, d))
-    weight = check_weight(sample_weight, n)
     if weight is None:
         mean, total = np.asarray(X.mean(axis=0)).ravel(), float(n)
     else:
@@ -110,6 +120,10 @@ def correlation_similarity(
         columns.append(best)
         values.append(np.minimum(correlation[best], 1.0))
     return _symmetric(np.concatenate(values), np.concatenate(rows), np.concatenate(columns), d)
+
+
+def _checked_neighbors(n_neighbors: object) -> int:
+    return int(check_number("n_neighbors", n_neighbors, least=1, whole=True))
 
 
 def _symmetric(values: Floats, rows: Ints, columns: Ints, d: int) -> sparse.csr_array:
@@ -153,7 +167,7 @@ def graph_of(
     d = X.shape[1]
     if similarity is None or isinstance(similarity, str):
         built_in: dict[str, Callable[[], sparse.csr_array]] = {
-            "correlation": lambda: correlation_similarity(X, sample_weight=weight),
+            "correlation": lambda: _correlations(X, N_NEIGHBORS, weight),
             "knn": lambda: knn_similarity(_standardised(X, weight)),
         }
         name = "correlation" if similarity is None else similarity

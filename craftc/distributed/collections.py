@@ -224,13 +224,14 @@ def _check_array(model: BaseEstimator, X: da.Array) -> None:
 def _check_columns(model: BaseEstimator, X: dd.DataFrame) -> None:
     """Raise ValueError, as the model would for rows in memory, unless a Dask DataFrame has its columns."""
     known = _known_names(model)
-    if known is not None and isinstance(model, MixedInput):  # finds columns by their names
+    if known is not None:  # columns are found by their names
         names = [str(name) for name in X.columns]
-        if getattr(model, "unusable", None) == "drop":
-            names = [name for name in names if name in known]
-        names = [name for name in names if name not in _ignored(model)]
-        parts = parts_among(names, _dates(model))
-        names = [name for name in {**dict.fromkeys(names), **parts} if name in known or name not in parts]
+        if isinstance(model, MixedInput):
+            if getattr(model, "unusable", None) == "drop":
+                names = [name for name in names if name in known]
+            names = [name for name in names if name not in _ignored(model)]
+            parts = parts_among(names, _dates(model))
+            names = [name for name in {**dict.fromkeys(names), **parts} if name in known or name not in parts]
         if sorted(names) == sorted(known):
             return
     validate_data(model, X._meta, reset=False, skip_check_array=True)

@@ -336,8 +336,11 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
     def partial_fit(self, X: TableInput, y: object = None, sample_weight: WeightInput = None) -> Self:
         """Update the clusters with more rows: one serial sweep over the new rows, then the means follow.
 
-        The first call is a `fit`. A centre is the mean of all rows it ever received. Not for a covariance per
-        cluster.
+        The first call is a `fit`, whose rows set `radius_`, beyond which a later row opens a cluster. With
+        `cluster_penalty` "auto" these rows should represent the later ones, with their spread and most of
+        their clusters: a row farther out opens a cluster. `n_clusters` is the number in the first call only;
+        later rows may open more, up to `max_clusters`. A centre is the mean of all rows it ever received. Not
+        for a covariance per cluster.
 
         Parameters
         ----------
@@ -351,7 +354,15 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
             The estimator itself; `labels_`, `objective_` and `inertia_` are those of the new rows.
         """
         if not hasattr(self, "cluster_centers_"):
-            return self.fit(X, sample_weight=sample_weight)
+            self.fit(X, sample_weight=sample_weight)
+            if self.radius_ == 0 and isinstance(self.cluster_penalty, str) and self.max_clusters is None:
+                warn_user(
+                    f"partial_fit takes lambda^2 from the first rows, but each of these {len(self.labels_)} "
+                    "equals the centre of its cluster: radius_ is 0, and every later row that equals no "
+                    "centre opens a cluster. Pass more rows at first, a number as cluster_penalty, or "
+                    "max_clusters."
+                )
+            return self
         if hasattr(self, "covariances_"):
             raise ValueError(
                 "partial_fit updates spherical clusters only; this model was fitted with full covariances. "
@@ -408,9 +419,11 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
         sample_weight : array (n,), optional
             Rows of weight 0 are left out.
         scale : {"price", "radius"}, default="price"
-            "price": the gain of the next cut of the search, at and above which k clusters are enough in J
-            (for ``mode="lowest"`` and `max_clusters`). "radius": squared distances of a farthest-first
-            traversal, at which the paper's algorithm finds about k clusters.
+            "price": what the k-th cut of a search from one cluster lowers the sum of squared distances by, or
+            what an earlier cut does if that is less. At higher prices this search does not cut k clusters
+            further; ``mode="lowest"`` also merges and searches more thoroughly, and may find more clusters at
+            a lower J. "radius": squared distances of a farthest-first traversal, at which the paper's
+            algorithm finds about k clusters.
 
         Returns
         -------

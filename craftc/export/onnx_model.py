@@ -29,8 +29,9 @@ def to_onnx(model: BaseEstimator) -> ModelProto:
         One input of shape (n, 1) for every column of the model, of its name: strings for text, otherwise
         doubles (truth values 0 and 1, dates in days since 1970-01-01). Outputs: ``label`` (n,) that of
         `predict`; ``cluster`` (n,) the number of the report, 1 is the largest; ``margin`` (n,) and ``costs``
-        (n, K), what every cluster costs, in the order of the labels: `transform` of a `CRAFT`, squared
-        distances of a `DPMeans`, dissimilarities of a `KModes` or `KPrototypes`.
+        (n, K), what every cluster costs, in the order of the labels: `transform` of a `CRAFT`, its squares of
+        a `DPMeans` (``covariance="full-sized"``: with lambda^2 log|Sigma_k|, by which `predict` decides),
+        dissimilarities of a `KModes` or `KPrototypes`.
 
     Raises
     ------

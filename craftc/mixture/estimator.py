@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from craftc._common.cluster_moments import ClusterMoments
 from craftc._common.estimator import all_or_nothing, column_names, set_convergence, warn_not_converged
 from craftc._common.labels import number_by_appearance
-from craftc._common.messages import warn_user
+from craftc._common.messages import no_value, warn_user
 from craftc._common.random import rng_of, seed_of
 from craftc._common.ranges import column_ranges
 from craftc._common.threads import SMALL_WORK, effective_n_threads, one_blas_thread, threads_for
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 
 # cell visits of a sweep, in SMALL_WORK, above which starts run one after the other, each on all threads
 _PARALLEL_STARTS = 8
+_MOST_PER_ROW = 0.5  # clusters for each row beyond which a fit is doubtful
 _FEW_ROWS = 100  # rows of a table that may be fewer than `n_components`
 
 
@@ -110,7 +111,9 @@ class FeatureSelectionMixture(
     fraction_prior : (float, float), default=(1.0, 1.0)
         Shapes gamma, beta > 0 of the Beta prior of m or m_k where they are fitted (equation (8)).
     concentration : float or "auto", default=5.0
-        alpha of the Dirichlet process; larger values give more clusters. "auto": fitted.
+        alpha of the Dirichlet process. A priori a larger value spreads the weights over more components; well
+        above `n_components` nearly all weight is that of the last one, and few clusters are left. "auto":
+        fitted.
     concentration_prior : (float, float), default=(1.0, 1.0)
         Shape and rate of the Gamma prior of a fitted alpha.
     mean_precision_prior : float, default=0.1
@@ -281,8 +284,8 @@ class FeatureSelectionMixture(
         Parameters
         ----------
         X : array or data frame (n, D) of numbers, n >= 2
-            NaN is a missing cell (not with full covariances). Counts: whole numbers >= 0. Indicators: 0 and
-            1.
+            NaN is a missing cell (not with full covariances); every column has a value. Counts: whole numbers
+            >= 0. Indicators: 0 and 1.
         y : ignored
         sample_weight : array (n,), optional
             Finite, >= 0. Weight 2 counts as two equal rows, weight 0 as none; such a row only gets a label.
@@ -312,6 +315,12 @@ class FeatureSelectionMixture(
         self._set_state(best, rows, present)
         if not best.converged:
             warn_not_converged(self, best.n_iter, "sweeps", "raise max_iter or tol")
+        if given is None and self.n_clusters_ > _MOST_PER_ROW * present.sum():
+            warn_user(
+                f"FeatureSelectionMixture found {self.n_clusters_} clusters in {present.sum()} rows, which "
+                "are too few to show distributions. Take more rows or fewer columns, or lower n_components, "
+                "the most clusters that it finds."
+            )
         return self
 
     def _best_start(self, data: ScaledData, priors: Priors, given: Floats | None) -> MixtureResult:
@@ -465,6 +474,8 @@ class FeatureSelectionMixture(
         """The rows in scaled units; warns about columns that cannot be used."""
         n_threads = effective_n_threads(self.n_threads)
         missing = has_missing(rows)
+        if missing and (empty := np.isnan(rows).all(axis=0)).any():
+            raise no_value(column_names(self)[int(empty.argmax())], len(rows))
         scaling = ColumnScaling.fitted(rows, missing, self.component, self.scale, n_threads, weight)
         if len(scaling.column) < rows.shape[1]:
             constant = np.delete(np.arange(rows.shape[1]), scaling.column)

@@ -79,8 +79,9 @@ class MixturePrediction(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Parameters
         ----------
         X : array, data frame (n, D) or Dask collection, whose result is lazy
-            Missing cells and columns without variance in `fit` are left out. Counts: given the totals of the
-            rows.
+            Missing cells and columns without variance in `fit` are left out. Counts: the total of a row is
+            the exposure that multiplies the rates. It is not conditioned on, so that the densities of all
+            rows of one total sum to less than 1.
 
         Returns
         -------

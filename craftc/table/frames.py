@@ -508,7 +508,8 @@ def warn_of_rounding(cells: Array, name: str) -> None:
     if np.fmax.reduce(cells) >= 1 << 53 or np.fmin.reduce(cells) <= -(1 << 53):
         warn_user(
             f"Column {name!r} has whole numbers from 2**53 on, which are rounded to 53 bits; subtract a "
-            "constant, or name the column in `categorical` if it is a code."
+            "constant. If they are codes, name the column in `categorical`, or drop it for an estimator "
+            "without this parameter."
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import DTypeLike
 
+from craftc._common.messages import no_value
 from craftc._common.typing import Array, ColumnSelection, FileInput, TableInput
 from craftc.table.blocks import Scratch
 from craftc.table.dates import with_parts
@@ -255,9 +256,7 @@ class Schema:
             )
         empty = np.flatnonzero(n_missing == n_rows) if n_rows is not None else np.empty(0, np.intp)
         if len(empty):
-            raise ValueError(
-                f"Column {self.columns[empty[0]]!r} has no value in any of its {n_rows} row(s); {remedy}."
-            )
+            raise no_value(self.columns[empty[0]], n_rows, remedy)
 
     def _table(self, numeric: Array, columns: list[LevelColumn], unknown: str) -> MixedTable:
         """Encode the categorical columns with the levels of this schema and build the table."""

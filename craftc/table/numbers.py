@@ -13,6 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy.sparse import csr_array, issparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
 from craftc._common.estimator import FittedColumns, column_names
@@ -70,6 +71,8 @@ def read_numbers(
     rows, other columns than in `fit`, or a number that is not finite.
     """
     X = _readable(estimator, X)
+    if reset is False:
+        X = _in_order(X, getattr(estimator, "feature_names_in_", None))
     if isinstance(X, Mapping) and not issparse(X):
         return _read_columns(estimator, X, reset=reset, dtype=dtype, finite=finite, allow_nan=allow_nan)
     if not checks and _is_read(X, dtype) and len(X) >= min_rows:
@@ -89,6 +92,12 @@ def read_numbers(
     if finite:
         check_finite(read, estimator, allow_nan, X)
     return read
+
+
+def read_for(function: str, X: object, **checks: Any) -> tuple[Array, list[str]]:
+    """Rows of numbers as `read_numbers` returns them, and their names, for a function that errors name."""
+    reader = type(function, (BaseEstimator,), {})()
+    return read_numbers(reader, X, reset=True, **checks), column_names(reader)
 
 
 def read_with_target(
@@ -137,6 +146,16 @@ def _readable(estimator: object, X: object) -> object:
     if is_records(X):
         return columns_of_records(X)
     return _checked_integers(X)
+
+
+def _in_order(X: object, known: Array | None) -> object:
+    """A frame with the columns of a fit, in their order; others as they are."""
+    if known is None or not hasattr(X, "columns"):
+        return X
+    frame = as_frame(X)
+    if frame is None or frame.columns == known.tolist() or set(frame.columns) != set(known):
+        return X
+    return frame.select(known.tolist()).to_native()
 
 
 def _checked_integers(X: object) -> object:

@@ -351,6 +351,14 @@ def test_what_is_a_collection():
         assert not is_collection(X)
 
 
+@pytest.mark.parametrize("name", ["dp-means", "mixture", "covariates"])
+def test_columns_in_another_order(name):
+    model, frame = fitted(name)
+    method = method_of(model)
+    X = dd.from_pandas(frame[frame.columns[::-1]], npartitions=3)
+    np.testing.assert_array_equal(method(X).compute(), method(frame))
+
+
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning")
 @pytest.mark.parametrize("name", ["craft", "dp-means", "mixture", "covariates", "spectral"])
 def test_other_columns_are_refused_at_once(name):

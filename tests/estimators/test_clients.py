@@ -63,6 +63,8 @@ def test_bytes(estimator, dtype):
     as_dict = {"a": X[:, 0], "b": X[:, 1]}
     if isinstance(estimator, KModes):
         assert clone(estimator).fit(as_dict).labels_.tolist() == ours.labels_.tolist()
+    with pytest.raises(TypeError, match=r"'a' has dtype Object, which is neither"):
+        clone(estimator).fit(pd.DataFrame(as_dict).astype(object))
     with pytest.raises(TypeError, match="bytes that are not UTF-8"):
         clone(estimator).fit(np.array([[b"\xff", b"x"], [b"b", b"y"]], dtype=dtype))
 

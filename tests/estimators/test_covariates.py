@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -393,6 +394,38 @@ def test_knn_similarity_of_equal_vectors_and_of_one():
 def test_knn_similarity_of_nonsense(embedding):
     with pytest.raises(ValueError, match="embedding must be finite, with a row for every covariate"):
         knn_similarity(embedding)
+
+
+@pytest.mark.parametrize("similarity", [correlation_similarity, knn_similarity])
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, "a", None, True])
+def test_numbers_of_neighbours_are_checked(similarity, wrong):
+    X = np.random.default_rng(0).normal(size=(9, 4))
+    with pytest.raises((TypeError, ValueError), match=r"n_neighbors must be a whole number >= 1, got"):
+        similarity(X, wrong)
+
+
+def test_forms_of_the_columns_of_correlations():
+    X = np.random.default_rng(0).normal(size=(30, 4)) + np.arange(30)[:, None] / 10.0
+    expected = correlation_similarity(X, 2).toarray()
+    for form in (X.tolist(), pd.DataFrame(X, columns=list("abcd")), pl.DataFrame(X), dict(enumerate(X.T))):
+        np.testing.assert_array_equal(correlation_similarity(form, 2).toarray(), expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda X: X[:, 0], "Expected 2D array, got 1D array"),
+        (lambda X: [["a", "b"], ["c", "d"]], "Column 'x0' cannot be read as numbers"),
+        (lambda X: np.where(X[2, 1] == X, np.nan, X), "1 missing cell.*in column 'x1', row 2.*drop these"),
+        (lambda X: sparse.csr_array(np.where(X[2, 1] == X, np.nan, X)), "1 missing cell.*'x1', row 2"),
+        (lambda X: np.where(X[2, 1] == X, np.inf, X), "contains infinity: column 'x1'"),
+        (lambda X: X * 1e200, "Column 'x0' ranges from .*scale it down"),
+    ],
+)
+def test_columns_without_correlations(change, words):
+    X = np.random.default_rng(0).normal(size=(9, 3))
+    with pytest.raises((TypeError, ValueError), match=words):
+        correlation_similarity(change(X))
 
 
 # ---- the path ----

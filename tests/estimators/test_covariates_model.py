@@ -127,8 +127,9 @@ def test_data_frames_and_names():
     plain = model_of(1.0, S).fit(X, y)
     assert_same_bits(model, plain)
     np.testing.assert_array_equal(model.predict(frame), plain.predict(X))
+    np.testing.assert_array_equal(model.predict(frame[list("fedcba")]), plain.predict(X))
     with pytest.raises(ValueError, match="feature names"):
-        model.predict(frame[list("fedcba")])
+        model.predict(frame[list("fedcb")])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])

@@ -391,8 +391,9 @@ def test_data_frames_and_whole_numbers():
     assert_same_bits(model, expected)
     assert model.feature_names_in_.tolist() == names
     np.testing.assert_array_equal(model.predict(frame), model.labels_)
+    np.testing.assert_array_equal(model.predict(frame[["b", "a", "c"]]), model.labels_)
     with pytest.raises(ValueError, match="feature names"):
-        model.predict(frame[["b", "a", "c"]])
+        model.predict(frame[["b", "a"]])
     polars = pytest.importorskip("polars")
     model = DPMeans(9.0).fit(polars.DataFrame(X, schema=names))
     assert_same_bits(model, expected)
@@ -579,6 +580,22 @@ def test_partial_fit_keeps_the_mean_of_all_rows(seed, weights):
     own = ((X[120:] - model.cluster_centers_[model.labels_]) ** 2).sum(axis=1)
     assert model.inertia_ == pytest.approx(w[120:] @ own, rel=1e-9)
     assert model.objective_ == pytest.approx(model.inertia_ + 12.0 * (model.n_clusters_ - 1), rel=1e-12)
+
+
+@pytest.mark.parametrize("first", [np.ones((1, 2)), np.ones((50, 2)), np.eye(2)])
+def test_partial_fit_warns_where_the_first_rows_have_no_spread(first):
+    model = DPMeans(n_clusters=len(np.unique(first, axis=0)))
+    with pytest.warns(UserWarning, match=f"each of these {len(first)} equals .* Pass more rows at first"):
+        model.partial_fit(first)
+    assert model.radius_ == 0.0
+    assert model.partial_fit([[7.0, 7.0]]).n_clusters_ == model.n_clusters + 1
+    with pytest.warns(UserWarning, match="radius_ is 0"):
+        DPMeans().partial_fit(first[:1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DPMeans(0.0).partial_fit(first)
+        DPMeans(max_clusters=3).partial_fit(first[:1])
+        DPMeans().fit(first[:1])
 
 
 def test_partial_fit_respects_the_cap_and_the_columns():

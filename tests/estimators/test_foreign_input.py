@@ -195,6 +195,19 @@ def test_dicts_and_records(name):
             fitted(name, {**columns, "a": ["x"] * 60})
 
 
+def test_frames_in_another_order(name):
+    model, swapped = fitted(name, FRAME), FRAME[["c", "a", "b"]]
+    for method in ("predict", "transform", "predict_proba"):
+        if hasattr(model, method):
+            of = getattr(model, method)
+            for X in (swapped, pl.DataFrame(swapped), pa.table(dict(swapped))):
+                np.testing.assert_array_equal(of(X), of(FRAME))
+            with pytest.raises(ValueError, match=r"\bc\b"):
+                of(swapped[["b", "a"]])
+            with pytest.raises(ValueError, match=r"\bmore\b"):
+                of(swapped.assign(more=1.0))
+
+
 def test_whole_numbers_that_are_rounded(name):
     if name == "KModes":
         pytest.skip("Its cells are levels.")
@@ -204,7 +217,9 @@ def test_whole_numbers_that_are_rounded(name):
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             fitted(name, X)
-        assert any("whole numbers from 2**53 on" in str(each.message) for each in warned), type(X)
+        said = [str(each.message) for each in warned if "whole numbers from 2**53 on" in str(each.message)]
+        assert all("or drop it for an estimator without this parameter" in each for each in said)
+        assert said, type(X)
 
 
 def test_whole_numbers_in_columns_of_objects_that_are_rounded(name):

@@ -60,7 +60,9 @@ def random_rows(seed, component="gaussian", missing="none", most=24):
         X[:, rng.integers(D)] = 1.0 if component == "bernoulli" else 3.0
     X[rng.random((n, D)) < {"few": 0.05, "many": 0.4}.get(missing, 0.0)] = np.nan
     if missing == "rows and columns":
-        X[rng.integers(n)], X[:, rng.integers(D)] = np.nan, np.nan
+        X[rng.integers(n)] = np.nan
+        X[1:, rng.integers(D)] = np.nan
+    X[0, np.isnan(X).all(axis=0)] = 1.0
     return X
 
 

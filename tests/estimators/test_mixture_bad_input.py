@@ -193,7 +193,7 @@ def test_full_covariances_refuse_missing_cells():
 
 @pytest.mark.parametrize("component", ["gaussian", "poisson"])
 def test_constant_columns_are_said_once_by_name(component):
-    table = np.column_stack([COUNTS, np.full(20, 3.0), COUNTS[:, 0], np.full(20, np.nan)])
+    table = np.column_stack([COUNTS, np.full(20, 3.0), COUNTS[:, 0], np.ones(20)])
     model = model_of(component=component, n_init=5)
     for rows, words in (
         (table, "columns 3, 5."),
@@ -212,6 +212,28 @@ def test_constant_columns_are_said_once_by_name(component):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             model.predict(rows)
+
+
+def test_a_column_without_a_value_is_refused_by_name():
+    empty = pd.DataFrame(COUNTS, columns=list("abc")).assign(d=np.nan)
+    with pytest.raises(ValueError, match=r"Column 'd' has no value in any of its 20 row\(s\); drop it"):
+        model_of().fit(empty)
+    with pytest.raises(ValueError, match=r"Column 'x3' has no value in any of its 20 row\(s\); drop it"):
+        model_of(component="poisson").fit(empty.to_numpy())
+    empty.loc[0, "d"] = 1.0
+    with pytest.raises(ValueError, match=r"Column 'd' has no value in any of its 19 row\(s\)"):
+        model_of().fit(empty, sample_weight=np.arange(20) > 0)
+
+
+def test_nearly_a_cluster_for_each_row_is_a_warning():
+    noise = np.random.default_rng(0).normal(size=(10, 500))
+    with pytest.warns(UserWarning, match="found 10 clusters in 10 rows, which are too few") as caught:
+        FeatureSelectionMixture(random_state=0).fit(noise)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FeatureSelectionMixture(5, random_state=0).fit(noise)
+        FeatureSelectionMixture(random_state=0).fit(np.random.default_rng(0).normal(size=(20, 500)))
 
 
 @pytest.mark.parametrize("covariance", ["diagonal", "full"])
