@@ -32,6 +32,7 @@ from craftc.craft.search.automatic import MANY_CLUSTERS, diagonal_partitions
 from craftc.describe.structure import nearly
 from craftc.describe.words import listing
 from craftc.table import MixedTable
+from craftc.table.answers import answer_groups
 from craftc.table.declared import KindsInput, name_of
 from craftc.table.derived import derived_columns
 from craftc.table.levels import LevelEncoding, NumberLevels
@@ -85,7 +86,7 @@ def diagnose(
     some = np.arange(0, len(rows), max(1, len(rows) // _SAMPLE))
     sample = rows.take(some)
     weight = dict(zip(sample.schema.columns, encoding.column_weights.tolist(), strict=True))
-    found = (pair for pair in _duplicates(sample) if min(map(weight.__getitem__, pair)) >= 1.0)
+    found = (pair for pair in near_duplicates(sample) if min(map(weight.__getitem__, pair)) >= 1.0)
     pairs = list(islice(found, _MOST_PAIRS + 1))
     messages = _of_a_survey(encoded.weights)
     for a, b in pairs[:_MOST_PAIRS]:
@@ -112,7 +113,10 @@ def diagnose(
             f"Column {coarser} is a coarser copy of {finer}, each of its values a range of it, and both "
             "count in full, which exaggerates clusters along them; drop one."
         )
+    split = [set(each.positions) for each in answer_groups(sample.schema)]  # several may be true
     for group in groups_of_table(sample):
+        if any(each.issuperset(group.columns) for each in split):
+            continue
         if min(weight[sample.schema.columns[j]] for j in group.columns) >= 1.0:
             remedy = "make one column of them (pandas.from_dummies), or " if group.count == 1 else ""
             messages.append(
@@ -198,7 +202,7 @@ def _of_a_survey(weights: Floats | None) -> list[str]:
     ]
 
 
-def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
+def near_duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
     """Pairs of columns that determine each other: numeric columns by correlation, others (and numeric ones of
     few values) by entropy.
     """

@@ -47,6 +47,7 @@ from craftc.craft.rows import L, S
 from craftc.craft.search import FitConfig, LocalConfig
 from craftc.craft.search.new_clusters import entropy
 from craftc.table import MixedTable
+from craftc.table.derived import is_valley
 from craftc.table.levels import LevelEncoding
 from craftc.table.tick_groups import FEWEST_ROWS, MOST_COLUMNS, TickGroup, on_level, tick_groups
 
@@ -60,8 +61,7 @@ _FIRST = 60  # rows that rule out most columns
 _FEWEST, _FEWEST_EACH = 30, 5  # rows with both values, and rows of the second most frequent value
 _FINER = 3  # levels of the number for each value of its copy, at least
 _LEVELS = 10  # of the number, at least
-_GAP, _NEAR = 3.0, 5  # largest distance at a cut, in the median one of that many levels on each side
-_VALLEY = 0.75  # rows between two ranges, as a share of those on the sparser side, at least
+_GAP, _NEAR = 3.0, 5  # largest distance at a cut, in the median one of that many values on each side
 _MOST_COLUMNS = 512
 
 
@@ -402,16 +402,6 @@ def _is_copy(a: NDArray[np.intp], b: NDArray[np.intp], values: Floats, n: int) -
     ends = [0, *last[cuts].tolist(), len(rows)]
     return all(
         steps[cut] <= _GAP * np.median(steps[max(0, cut - _NEAR) : cut + _NEAR + 1])
-        and not _is_valley(rows[start:stop], rows[end - 1])
+        and not is_valley(rows[start:stop], rows[end - 1])
         for cut, start, end, stop in zip(cuts, ends, ends[1:], ends[2:], strict=False)
-    )
-
-
-def _is_valley(rows: Floats, highest: float) -> bool:
-    """Whether numbers of two ranges are rare between their medians; the lower range ends at `highest`."""
-    low, high = np.median(rows[rows <= highest]), np.median(rows[rows > highest])
-    counts, _ = np.histogram(rows, np.linspace(low, high, 4))
-    fewer = min(counts[0], counts[2]) - counts[1]
-    return bool(
-        counts[1] < _VALLEY * min(counts[0], counts[2]) and fewer > 3.0 * np.sqrt(fewer + 2.0 * counts[1])
     )

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.messages import listed, quoted
+from craftc._common.messages import as_text, listed, quoted
 from craftc._common.typing import Floats
-from craftc.reading.cells import as_number, as_text, units_among
+from craftc.reading.cells import as_number, units_among
 from craftc.reading.input_file import TableError
 from craftc.reading.several import LISTS, Answers
 from craftc.reading.unusable import is_code
@@ -86,7 +86,7 @@ def hours_of_numbers(name: str, recipe: Mapping[str, object], values: Floats) ->
     if present.min() < 0.0 or present.max() > 24.0:
         wrong = present[(present < 0.0) | (present > 24.0)][0]
         raise TableError(
-            f"Column {quoted(name)}: the model was fitted on times of day, but the cells are numbers, such as "
+            f"Column {quoted(name)}: the model was fitted on times of day, but cells are numbers, such as "
             f"{as_text(wrong)}, which is no hour; write the times as in the fit."
         )
     if present.max() <= 1.0 and (present % 1.0 > 0.0).any():

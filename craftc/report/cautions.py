@@ -65,9 +65,12 @@ def _important(page: Page) -> Iterator[tuple[str, str, str]]:
             "sure",
         )
     for link in page.links:
-        if link.near_duplicates:
+        if link.near_duplicates or link.coarser:
+            other = link.first if link.coarser == link.second else link.second
             yield (
-                f"{link.first} and {link.second} say the same",
+                f"{link.coarser} is a coarser copy of {other}"
+                if link.coarser
+                else f"{link.first} and {link.second} say the same",
                 "Each counts in full, so groups along them look twice as clear as they are. Leave one of the "
                 "two out and run again.",
                 "links",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from craftc.craft.diagnosis import near_duplicates
 from craftc.craft.links import ROWS, step_columns
 from craftc.describe.words import number, percent
 from craftc.report.columns import DrawnColumn, Pairs
@@ -28,16 +29,19 @@ class Link:
     nats: float  # that the link saves
     share: float  # of the simpler column's information that the other repeats
     words: str
-    near_duplicates: bool  # or one is a coarser copy of the other
+    near_duplicates: bool
+    coarser: str = ""  # the one that is a coarser copy of the other
 
 
 def column_links(model: CraftBase, columns: list[DrawnColumn], pairs: Pairs, table: MixedTable) -> list[Link]:
     """The links of a model, without those of columns that have no common row in the table."""
     place = {name: d for d, name in enumerate(model.schema_.columns)}
-    encoding, coarser = model._fitted.encoding, set()
+    encoding, coarser = model._fitted.encoding, dict[frozenset[int], int]()
+    some = table.take(np.arange(0, len(table), max(1, len(table) // ROWS)))
     if isinstance(encoding, LevelEncoding):
-        some = table.take(np.arange(0, len(table), max(1, len(table) // ROWS)))
-        coarser = {frozenset(pair) for pair in step_columns(encoding, encoding.apply(some).codes)}
+        copies = step_columns(encoding, encoding.apply(some).codes)
+        coarser = {frozenset(pair): pair[1] for pair in copies}
+    duplicates = {frozenset((place[a], place[b])) for a, b in near_duplicates(some)}
     out = []
     for first, second, nats in model.column_links_[:_MOST]:
         a, b = place[first], place[second]
@@ -45,8 +49,10 @@ def column_links(model: CraftBase, columns: list[DrawnColumn], pairs: Pairs, tab
             continue  # clusters that were kept, and no row of this table has a value in both columns
         share = pairs.alike(a, b)
         words = _words(a, b, columns, pairs, table)
-        alike = share > 0.98 or frozenset((a, b)) in coarser
-        out.append(Link(columns[a].name, columns[b].name, float(nats), share, words, alike))
+        copy = coarser.get(frozenset((a, b)))
+        alike = copy is None and (share > 0.98 or frozenset((a, b)) in duplicates)
+        copied = "" if copy is None else columns[copy].name
+        out.append(Link(columns[a].name, columns[b].name, float(nats), share, words, alike, copied))
     return out
 
 

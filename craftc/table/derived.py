@@ -51,6 +51,9 @@ _ROWS_FOR_PARTS = 64  # in which the parts of an extreme are looked for
 _FEWEST_EACH = 5  # rows of each value or range, or in which a part alone is the largest, at least
 _MOST_RANGES = 20  # of a column
 _MISPLACED = 0.01  # share of the rows in another range, at most: the column was rounded after it was divided
+_DIGITS = 9  # of numbers, of which others are rounding
+_WIDE, _AROUND = 5.0, 5  # least gap between groups, in the mean distance of that many values on each side
+_VALLEY = 0.75  # rows between two ranges, as a share of those on the sparser side, at least
 _RANKED = 0.999  # least correlation of the ranks of a copy on another scale
 
 
@@ -414,7 +417,35 @@ def _are_ranges(x: Floats, codes: NDArray[np.integer]) -> bool:
     if (np.diff(cuts) <= 0.0).any():
         return False
     rank = np.argsort(order)[codes]
-    return bool((np.searchsorted(cuts, x) != rank).mean() <= _MISPLACED)
+    if (np.searchsorted(cuts, x) != rank).mean() > _MISPLACED:
+        return False
+    pairs = zip(pairwise(parts), cuts, strict=True)
+    return not any(_are_apart(np.sort(np.concatenate(both)), float(cut)) for both, cut in pairs)
+
+
+def _are_apart(rows: Floats, cut: float) -> bool:
+    """Whether ascending numbers of two groups have a gap or a valley at a cut between them, as groups have
+    and ranges have not.
+    """
+    scale = max(float(np.abs(rows).max()), 1e-300)
+    _, first = np.unique(np.round(rows / scale, _DIGITS), return_index=True)
+    values = rows[first]
+    at = max(int(np.searchsorted(values, cut, side="right")) - 1, 0)
+    if at + 1 >= len(values):
+        return False
+    steps, gap = np.diff(values[max(0, at - _AROUND) : at + _AROUND + 2]), values[at + 1] - values[at]
+    apart = gap * (len(steps) - 1) > _WIDE * (steps.sum() - gap)
+    return bool(apart) or is_valley(rows, float(values[at]))
+
+
+def is_valley(rows: Floats, highest: float) -> bool:
+    """Whether numbers of two ranges are rare between their medians; the lower range ends at `highest`."""
+    low, high = np.median(rows[rows <= highest]), np.median(rows[rows > highest])
+    counts, _ = np.histogram(rows, np.linspace(low, high, 4))
+    fewer = min(counts[0], counts[2]) - counts[1]
+    return bool(
+        counts[1] < _VALLEY * min(counts[0], counts[2]) and fewer > 3.0 * np.sqrt(fewer + 2.0 * counts[1])
+    )
 
 
 def _is_ranked(x: Floats, y: Floats) -> bool:

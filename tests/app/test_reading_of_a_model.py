@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import craftc
-from craftc import report
+from craftc import CRAFT, report
 
 pd = pytest.importorskip("pandas", reason="files are read with pandas")
 pytest.importorskip("jinja2", reason="reports need Jinja2")
@@ -111,3 +111,63 @@ def test_lists_in_the_place_of_separated_answers():
     model = craftc.CRAFT(2, n_init=1, random_state=0).fit(craftc.read_table(texts))
     lists = texts.assign(o=some)
     assert craftc.read_table(lists, like=model).equals(craftc.read_table(texts, like=model))
+
+
+def of_times(seed=0, n=200):
+    """Calls of three times of day and lengths, and their groups."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 3, n)
+    hours = np.array([8.0, 14.0, 21.0])[group] + rng.normal(0.0, 0.5, n)
+    times = [f"{int(x):02d}:{int(x % 1 * 60):02d}" for x in hours]
+    length = rng.gamma(4.0, np.array([1.0, 3.0, 8.0])[group]).round(1)
+    return pd.DataFrame({"Call time": times, "Length": length}), hours
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_times_of_day_as_fractions_of_a_day(as_text):
+    frame, hours = of_times()
+    model = CRAFT(random_state=0).fit(craftc.read_table(frame))
+    fractions = pd.Series((hours / 24.0).round(6))
+    new = frame.assign(**{"Call time": fractions.astype(str) if as_text else fractions})
+    read = craftc.read_table(new, like=model)
+    np.testing.assert_allclose(read["Call time"], hours, atol=1e-4)
+    assert any("fractions of a day" in note for note in read.attrs["notes"])
+    read = craftc.read_table(frame.assign(**{"Call time": hours}), like=model)
+    np.testing.assert_allclose(read["Call time"], hours)
+    with pytest.raises(ValueError, match=r"fitted on times of day, but cells are numbers, such as 730"):
+        craftc.read_table(frame.assign(**{"Call time": 730}), like=model)
+
+
+def test_the_order_of_slashes_says_nothing_of_dots():
+    days = [(m, d) for m in range(1, 13) for d in (3, 9, 17, 25)]
+    v = np.random.default_rng(0).normal(size=len(days))
+
+    def model_of(form):
+        return CRAFT().fit(
+            craftc.read_table(pd.DataFrame({"d": [form.format(m, d) for m, d in days], "v": v}))
+        )
+
+    new = pd.DataFrame({"d": ["05.09.2024", "03.10.2024", "01.02.2024"], "v": [0.0, 1.0, 2.0]})
+    for form, months in (("{:02d}/{:02d}/2024", [9, 10, 2]), ("{:02d}.{:02d}.2024", [5, 3, 1])):
+        days_since_1970 = craftc.read_table(new, like=model_of(form))["d"].to_numpy().astype("datetime64[D]")
+        assert pd.DatetimeIndex(days_since_1970).month.tolist() == months
+
+
+@pytest.mark.parametrize(
+    ("name", "ids", "used"),
+    [
+        ("Member No", np.arange(1002.0, 1202.0), False),
+        ("x", np.arange(1002.0, 1202.0), False),  # a counter, whatever its name
+        ("Pers.-Nr.", np.random.default_rng(0).permutation(np.arange(5000.0, 5600.0, 3.0)), False),
+        ("x", np.random.default_rng(0).permutation(np.arange(5000.0, 5600.0, 3.0)), True),
+        ("Nr", np.random.default_rng(0).integers(1, 30, 200).astype(float), True),
+    ],
+)
+def test_ids_of_which_one_is_blank(name, ids, used):
+    frame, _ = of_times()
+    ids = ids.copy()
+    ids[17] = np.nan
+    read = craftc.read_table(frame.assign(**{name: ids}))
+    assert (name in read.columns) == used
+    ids[::5] = np.nan  # too many for ids
+    assert name in craftc.read_table(frame.assign(**{name: ids})).columns

@@ -9,7 +9,7 @@ import pytest
 
 import craftc
 from craftc import CRAFT
-from craftc.table.derived import products_of_others
+from craftc.table.derived import derived_columns, follow_from, products_of_others
 from craftc.table.tick_groups import tick_groups
 
 pd = pytest.importorskip("pandas")
@@ -296,3 +296,23 @@ def test_days_of_few_months_and_seconds_of_minutes():
     unix = (at - pd.Timestamp("1970-01-01")).total_seconds().astype(int) + np.arange(N) % 60
     found = craftc.read_table(pd.DataFrame({"at": at, "unix": unix, **OTHERS}))
     assert found.attrs["unusable"] == {"unix": "'at' again, in the same or another unit"}
+
+
+def test_groups_of_a_sum_are_no_ranges_of_it():
+    """A category goes with the groups, whose sums are apart; ranges of one group of sums leave no gap."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 3, 300)
+    food, rent = (
+        np.array(means)[group] + rng.normal(0.0, 3.0, 300).round(1) for means in ([20, 60, 99], [30, 90, 150])
+    )
+    total = food + rent
+    codes = {"tier": group}
+    numbers = {"food": food, "rent": rent, "total": total}
+    derived = derived_columns(numbers, codes)
+    assert list(derived) == ["total"]
+    assert follow_from(derived, numbers, codes) == {}
+    alike = {"food": rng.normal(50.0, 9.0, 300).round(1), "rent": rng.normal(90.0, 9.0, 300).round(1)}
+    alike["total"] = alike["food"] + alike["rent"]
+    ranges = {"tier": np.searchsorted([130.0, 150.0], alike["total"])}
+    derived = derived_columns(alike, ranges)
+    assert follow_from(derived, alike, ranges) == {"tier": "ranges of 'total'"}
