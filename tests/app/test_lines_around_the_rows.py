@@ -1,0 +1,85 @@
+"""Lines that people write above, below and between the names and the rows of a table."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+import craftc
+
+pd = pytest.importorskip("pandas", reason="files are read with pandas")
+openpyxl = pytest.importorskip("openpyxl", reason="sheets are read with openpyxl")
+
+N = 60
+
+
+def book(rows):
+    """The content of a workbook; empty texts are empty cells."""
+    out, made = io.BytesIO(), openpyxl.Workbook()
+    for row in rows:
+        made.active.append([None if cell == "" else cell for cell in row])
+    made.save(out)
+    return out.getvalue()
+
+
+def text(rows, width):
+    return "".join(",".join([*map(str, row), *[""] * (width - len(row))]) + "\n" for row in rows)
+
+
+@pytest.fixture(params=["xlsx", "csv"])
+def table_of(request, tmp_path):
+    """Reads lines as a table, from a sheet and from a text."""
+
+    def table_of(rows, **options):
+        rows = [list(row) for row in rows]
+        path = tmp_path / f"t.{request.param}"
+        width = max(map(len, rows))
+        path.write_bytes(book(rows) if request.param == "xlsx" else text(rows, width).encode())
+        return craftc.read_table(path, on_unusable="keep", **options)
+
+    return table_of
+
+
+# ---- titles above repeated and absent names ----
+
+SITES = [[f"S{i}", 40 + 7 * i % 60, i % 11 / 10, 41 + 5 * i % 60, "ab"[i % 2]] for i in range(N)]
+NAMES = ["Site", "Score", "Share", "Score", "Kind"]
+TITLES = [
+    [["Quarterly survey"], ["as of 2024-03-31"]],
+    [["Quarterly survey"], [""], ["as of 2024-03-31"]],
+    [["Quarterly survey"], ["as of 2024-03-31"], ["confidential"], [""]],
+]
+
+
+@pytest.mark.parametrize("titles", TITLES)
+@pytest.mark.parametrize(
+    ("names", "read_as"),
+    [
+        (NAMES, ["Site", "Score", "Share", "Score.2", "Kind"]),
+        (["Site", "Score", "Kind", "Score", "Kind"], ["Site", "Score", "Kind", "Score.2", "Kind.2"]),
+        (["Site", "Score", "", "Score", "Kind"], ["Site", "Score", "column 3", "Score.2", "Kind"]),
+    ],
+)
+def test_titles_above_repeated_names(table_of, titles, names, read_as):
+    for above in (titles, titles[:1]):
+        table = table_of([*above, names, *SITES])
+        assert list(table.columns) == read_as
+        assert len(table) == N
+        assert table["Score"].tolist() == [row[1] for row in SITES]
+        assert any("above the column names were skipped" in note for note in table.attrs["notes"])
+
+
+def test_titles_above_repeated_names_of_categories(table_of):
+    rows = [[["yes", "no"][i % 2], ["low", "high"][i % 3 // 2], ["a", "b", "c"][i % 3]] for i in range(N)]
+    names = ["answer", "level", "answer"]
+    table = table_of([*TITLES[0], names, *rows])
+    assert list(table.columns) == ["answer", "level", "answer.2"]
+
+
+def test_rows_below_sparse_ones_are_no_names(table_of):
+    rows = [["S0"], ["S1"], ["S2", "x", "x", "u", "v"], *(["S", "x", "y", 3, 4] for _ in range(N))]
+    table = table_of([["Site", "a", "b", "c", "d"], *rows])
+    assert list(table.columns) == ["Site", "a", "b", "c", "d"]
+    table = table_of([["Site"], *rows[:2], ["S2", "x", "y", 3, 4], *rows[3:]])
+    assert table.columns[0] == "Site"
