@@ -14,6 +14,8 @@ from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES, as_number, is_dat
 from craftc.reading.inner_totals import TOTAL, inner_totals
 from craftc.reading.line_cells import LOOKED_AT, coded, filled_cells, is_blank, is_close, numbers_in, occurs
 from craftc.reading.part_lines import headings, lower_table
+from craftc.reading.quantities import UNIT_NAMES
+from craftc.reading.records import UNITS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +46,8 @@ _TYPE = re.compile(
     r"|categor(y|ical)|nominal|ordinal|continuous|discrete|object|ratio|interval",
     re.IGNORECASE,
 )
+#: A unit, a type, or the form of dates and times, "dd/mm/yyyy".
+_UNIT = re.compile(rf"{UNITS.pattern}|(?i:{_TYPE.pattern})|(?i:[dtmyjahs]{{1,4}}([:./-][dtmyjahs]{{1,4}})+)")
 _PAGE = re.compile(
     r"(.{1,80}\W)?(seite|blatt|page|sheet|p[aá]gina)\s*\d+\s*(of|von|de|sur|di|/)\s*\d+"
     r"|(seite|blatt|page|sheet|p[aá]gina)\s*\d+|übertrag|(carried|brought) forward|report à nouveau",
@@ -215,14 +219,15 @@ def _lines_of_forms(frame: pd.DataFrame, keep: Bits) -> dict[str, list[int]]:
 def _captions(frame: pd.DataFrame, keep: Bits) -> list[int]:
     """Positions of lines of types, units or titles directly below the column names."""
     rows = np.flatnonzero(keep)[: LOOKED_AT + _MOST_CAPTIONS]
-    found: list[int] = []
-    if any(need_pandas().api.types.is_numeric_dtype(dtype) for dtype in frame.dtypes):
-        return found
+    numeric = [need_pandas().api.types.is_numeric_dtype(dtype) for dtype in frame.dtypes]
+    if all(numeric):
+        return []
+    is_one = _has_units if any(numeric) else _is_caption
     for n in range(min(_MOST_CAPTIONS, len(rows) - 3), 0, -1):
         below = frame.iloc[rows[n:]]
-        if all(_is_caption(filled_cells(frame.iloc[i]), below) for i in rows[:n].tolist()):
+        if all(is_one(filled_cells(frame.iloc[i]), below) for i in rows[:n].tolist()):
             return [int(i) for i in rows[:n]]
-    return found
+    return []
 
 
 def _table_with_names(frame: pd.DataFrame, filled: Bits, gaps: Sequence[int], keep: Bits) -> list[int]:
@@ -244,23 +249,45 @@ def _table_with_names(frame: pd.DataFrame, filled: Bits, gaps: Sequence[int], ke
     return []
 
 
+def _has_units(row: list[tuple[int, str]], below: pd.DataFrame) -> bool:
+    """Whether a line has units or types above at least two columns of numbers, and nothing else but texts
+    above others.
+    """
+    units = [_is_unit(cell) for _, cell in row]
+    if sum(units) < 2:
+        return False
+    above = [_above_numbers(cell, below.iloc[:, j]) for j, cell in row]
+    if None in above or not all(unit or numeric for unit, numeric in zip(units, above, strict=True)):
+        return False
+    return sum(unit and numeric is True for unit, numeric in zip(units, above, strict=True)) >= 2
+
+
+def _is_unit(cell: str) -> bool:
+    named = _UNIT.fullmatch(cell) is not None or cell.strip("[]()").casefold() in UNIT_NAMES
+    return named and not is_datum(cell)
+
+
 def _is_caption(row: list[tuple[int, str]], below: pd.DataFrame) -> bool:
     """Whether the cells of a line are words for types, rules, or texts above columns of numbers."""
     if row and all(_RULE.fullmatch(cell) for _, cell in row):
         return True
     if len(row) >= 2 and all(_TYPE.fullmatch(cell) for _, cell in row):
         return not all(occurs(cell, below.iloc[:, j]) for j, cell in row)
-    above_numbers = 0
-    for j, cell in row:
-        texts = {str(each).strip() for each in coded(below.iloc[:, j])[1]}.difference(NA_VALUES)
-        texts = {text for text in texts if text.casefold() not in NUMERIC_NA_VALUES}
-        if cell in texts:
-            return False
-        numeric = bool(texts) and sum(map(is_datum, texts)) >= _NUMERIC * len(texts)
-        if numeric and (is_datum(cell) or cell.casefold() in NUMERIC_NA_VALUES):
-            return False
-        above_numbers += numeric
-    return above_numbers >= 2
+    above = [_above_numbers(cell, below.iloc[:, j]) for j, cell in row]
+    return None not in above and sum(map(bool, above)) >= 2
+
+
+def _above_numbers(cell: str, column: pd.Series) -> bool | None:
+    """Whether a cell is a text above numbers, which may have it as their unit; None if it could be one of the
+    cells below.
+    """
+    texts = {str(each).strip() for each in coded(column)[1]}.difference(NA_VALUES)
+    texts = {text for text in texts if text.casefold() not in NUMERIC_NA_VALUES}
+    if cell in texts:
+        return None
+    bare = (text.removesuffix(cell).removeprefix(f"{cell} ").strip() for text in texts)
+    numeric = bool(texts) and sum(map(is_datum, bare)) >= _NUMERIC * len(texts)
+    return None if numeric and (is_datum(cell) or cell.casefold() in NUMERIC_NA_VALUES) else numeric
 
 
 def _last_lines(frame: pd.DataFrame, keep: Bits) -> list[int]:

@@ -32,7 +32,8 @@ _UNIT = (
     r"(?:[GMkhdcmµn]?(?:Pa|bar|m[²³23]?|[lL]|g|s|Wh?|V|A|Hz|N|J|mol|cal|€)|mmHg|°[CF]?|K|ha|t|min|h|d|I?U|rpm|dB"
     r"|ppm|[%‰$£]|Stk|Stück|pcs|Mio|Tsd|T€|EUR|USD|CHF)\.?"
 )
-_UNITS = re.compile(rf"[\[(]?(?:{_UNIT}|1)?(?:\s?[/·*]?\s?{_UNIT})?[\])]?")
+#: A unit, in brackets or not, or a quotient of units.
+UNITS = re.compile(rf"[\[(]?(?:{_UNIT}|1)?(?:\s?[/·*]?\s?{_UNIT})?[\])]?")
 _YEARS = (1800, 2200)
 _DELIMITERS = ",;\t|"
 _RARE = ("^", "~", "\xa6", "\xa7", "\xac", *map(chr, (1, 2, 28, 29, 30, 31)))  # in hardly any text
@@ -376,7 +377,7 @@ def _names_of(lines: list[list[str]], below: list[list[str]]) -> list[str]:
 def _are_units(line: list[str], above: list[str]) -> bool:
     """Whether a line below names has units and nothing else, but for names over merged cells."""
     own = [cell for cell, over in zip(line, above, strict=True) if cell and cell != over]
-    return len(own) >= 2 and all(map(_UNITS.fullmatch, own))
+    return len(own) >= 2 and all(map(UNITS.fullmatch, own))
 
 
 def _parts(lines: list[list[str]]) -> list[list[str]]:

@@ -33,10 +33,11 @@ def table_of(request, tmp_path):
 
     def table_of(rows, **options):
         rows = [list(row) for row in rows]
+        options = options or {"on_unusable": "keep"}
         path = tmp_path / f"t.{request.param}"
         width = max(map(len, rows))
         path.write_bytes(book(rows) if request.param == "xlsx" else text(rows, width).encode())
-        return craftc.read_table(path, on_unusable="keep", **options)
+        return craftc.read_table(path, **options)
 
     return table_of
 
@@ -83,3 +84,56 @@ def test_rows_below_sparse_ones_are_no_names(table_of):
     assert list(table.columns) == ["Site", "a", "b", "c", "d"]
     table = table_of([["Site"], *rows[:2], ["S2", "x", "y", 3, 4], *rows[3:]])
     assert table.columns[0] == "Site"
+
+
+# ---- units below the names ----
+
+PEOPLE = [
+    [f"P{i}", 20 + 7 * i % 60, 50.5 + 3 * i % 40, 150.5 + 11 * i % 40, 1 + i % 9, "abc"[i % 3]]
+    for i in range(N)
+]
+FIELDS = ["Person", "Age", "Weight", "Height", "Score", "Kind"]
+
+
+@pytest.mark.parametrize(
+    "units",
+    [
+        ["", "years", "kg", "cm", "", ""],
+        ["", "Jahre", "[kg]", "(cm)", "", ""],
+        ["", "", "kg", "cm", "", ""],
+        ["", "int", "double", "double", "", "text"],
+        ["", "years", "kg", "cm", "points", ""],
+    ],
+)
+def test_units_of_some_columns(table_of, units):
+    table = table_of([FIELDS, units, *PEOPLE])
+    assert len(table) == N
+    assert table["Score"].tolist() == [row[4] for row in PEOPLE]
+    assert any("1 line of types, units or titles below the names" in note for note in table.attrs["notes"])
+    model = craftc.CRAFT(random_state=0).fit(table)
+    new = table_of([FIELDS, units, *PEOPLE[:5]], like=model)
+    assert new["Age"].tolist() == table["Age"].tolist()[:5]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        ["", "", "kg", "", "", ""],
+        ["P", "years", "kg", "cm", "", ""],
+        ["1", "years", "kg", "cm", "", ""],
+        ["", "years", "kg", "cm", 5, ""],
+        ["", "years", "kg", "cm", "", "a"],
+        ["", "refused", "refused", "unknown", "", ""],
+    ],
+)
+def test_first_rows_with_few_units(tmp_path, first):
+    path = tmp_path / "t.xlsx"
+    path.write_bytes(book([FIELDS, first, *PEOPLE]))
+    assert len(craftc.read_table(path)) == N + 1
+
+
+def test_units_that_the_cells_have_too(table_of):
+    rows = [[f"{20 + 7 * i % 60} Jahre", f"{i + 1},5", i % 9, "ab"[i % 2]] for i in range(N)]
+    rows = [[row[0], row[1].replace(",", "."), *row[2:]] for row in rows]
+    table = table_of([["Alter", "Umsatz", "Zahl", "Art"], ["Jahre", "EUR", "", ""], *rows])
+    assert table["Alter"].tolist() == [20 + 7 * i % 60 for i in range(N)]
