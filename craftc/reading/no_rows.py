@@ -39,6 +39,10 @@ _FOOTER = re.compile(
     r"|[*†‡©¹²³].*|\[?\d{1,2}[\])] .*|-{2,}.*|\(?\d[\d,. ]* (rows?|records?|zeilen)\b.*",
     re.IGNORECASE | re.DOTALL,
 )
+#: "a) estimated", "(p) provisional", "[1] revised", "e = estimated", "Checked: A. Lee"
+_MARKED = re.compile(
+    r"\[[^\[\]]{1,3}\]\s.+|\(?[^\s()]{1,3}\)\s.+|[^\s=]{1,5}\s?=\s.+|[^\W\d_][^:]{0,30}:(\s.*)?", re.DOTALL
+)
 _SOURCE = re.compile(r"(sources?|quellen?|fuente|fonte|notes?|anmerkung(en)?|hinweise?)\s*:", re.IGNORECASE)
 _TYPE = re.compile(
     r"(tiny|small|big|medium)?int(eger)?(32|64)?|string|str|text|(n?var)?char(acter)?( ?\(\d+\))?|double"
@@ -59,7 +63,9 @@ _MOST_GAPS = 20  # empty lines between tables
 _MOST_CAPTIONS = 3  # lines below the names
 _NUMERIC = 0.9  # share of the different cells of a column of numbers
 _LAST = 30  # lines at the end of a table among which footnotes are
-_FEWEST = 10  # rows above a line of sums without a name
+_FEWEST = 10  # rows above a line of sums without a name, and above a remark of any words
+_NEARLY = 0.9  # share of the rows with a cell in a full column
+_FULL_COLUMNS = 3  # above a remark of any words, at least
 
 
 def without_no_rows(
@@ -302,7 +308,8 @@ def _last_lines(frame: pd.DataFrame, keep: Bits) -> list[int]:
         if n_above < 2 or not (len(row) == 1 or begins):
             break
         above = frame.iloc[rows[:n_above]]
-        if not (_is_total(row, above) or _is_footnote(row, above)):
+        follows = len(found) > 0 and len(last[len(found) - 1][1]) == 1
+        if not (_is_total(row, above) or _is_footnote(row, above) or _is_remark(row, above, follows)):
             break
         found.append(i)
     n_above = len(rows) - len(found) - 1
@@ -377,6 +384,45 @@ def _is_footnote(row: list[tuple[int, str]], above: pd.DataFrame) -> bool:
         return True
     alone = above.shape[1] > 2 and len(text) > 2 * max(map(len, others)) and " " in text
     return alone or _FOOTER.fullmatch(text) is not None
+
+
+def _is_remark(row: list[tuple[int, str]], above: pd.DataFrame, follows: bool) -> bool:
+    """Whether a line is one text in the first column, unlike the cells above it, below rows of several.
+
+    It has a mark in front, or is no code below codes, or is much longer than a few levels. `follows`: whether
+    another remark is below it, so that more words than in any other cell are enough.
+    """
+    if len(row) != 1 or row[0][0] != 0 or len(above) < _FEWEST or above.shape[1] < _FULL_COLUMNS:
+        return False
+    text, column = row[0][1], above.iloc[:, 0]
+    full = sum(is_blank(above.iloc[:, j]).mean() <= 1.0 - _NEARLY for j in range(above.shape[1]))
+    if full < _FULL_COLUMNS or is_datum(text) or occurs(text, column):
+        return False
+    others = [str(cell).strip() for cell in coded(column)[1]]
+    others = [cell for cell in others if cell not in NA_VALUES and not _names_statistic(cell)]
+    if _MARKED.fullmatch(text):
+        return not any(map(_MARKED.fullmatch, others))
+    words = text.split()
+    if others and all(map(_has_digit, others)):
+        return not _has_digit(text) or _is_numbered_text(words, others)
+    if others and 2 * len(others) <= len(above) and len(text) > 3 * max(map(len, others)):
+        return True
+    return follows and len(words) > max((len(cell.split()) for cell in others), default=len(words))
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
+
+
+def _is_numbered_text(words: list[str], others: list[str]) -> bool:
+    """Whether a text has several words, the first of another form than that of any code."""
+    forms = {_form(cell) for cell in others}
+    return len(words) > 1 and not any(" " in form for form in forms) and _form(words[0]) not in forms
+
+
+def _form(text: str) -> str:
+    """A text with 9 for its digits, and a for its letters."""
+    return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "9", text))
 
 
 def _is_sum(row: list[tuple[int, str]], above: pd.DataFrame) -> bool:
