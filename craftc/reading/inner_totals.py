@@ -20,7 +20,7 @@ TOTAL = re.compile(
     r"(grand|sub|over ?all|column|report)?[ -]*"
     r"(totals?|totale|total general|totaux|sums?|summen?|gesamt|gesamtsumme|gesamtergebnis|insgesamt"
     r"|zwischensumme|somme|suma|somma|totaal|yhteens[aä]|razem|итого|всего|合计|总计|合計"
-    r"|averages?|means?|mittelwert|durchschnitt|moyenne|promedio|media"
+    r"|averages?|avg|[ø⌀]|means?|mittelwert|durchschnitt|moyenne|promedio|media"
     r"|medians?|minimum|maximum|variance|varianz|st(andar)?d\.?[ -]?dev(iation|\.)?|standardabweichung"
     r"|ergebnis|gesamtresultat)"
     r"\s*(of .{1,30}|\(.{1,30}\)|\d{4})?\s*[:=]?",

@@ -14,6 +14,8 @@ from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES, as_number, is_dat
 from craftc.reading.inner_totals import TOTAL, inner_totals
 from craftc.reading.line_cells import LOOKED_AT, coded, filled_cells, is_blank, is_close, numbers_in, occurs
 from craftc.reading.part_lines import headings, lower_table
+from craftc.reading.quantities import UNIT_NAMES
+from craftc.reading.records import UNITS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +39,10 @@ _FOOTER = re.compile(
     r"|[*†‡©¹²³].*|\[?\d{1,2}[\])] .*|-{2,}.*|\(?\d[\d,. ]* (rows?|records?|zeilen)\b.*",
     re.IGNORECASE | re.DOTALL,
 )
+#: "a) estimated", "(p) provisional", "[1] revised", "e = estimated", "Checked: A. Lee"
+_MARKED = re.compile(
+    r"\[[^\[\]]{1,3}\]\s.+|\(?[^\s()]{1,3}\)\s.+|[^\s=]{1,5}\s?=\s.+|[^\W\d_][^:]{0,30}:(\s.*)?", re.DOTALL
+)
 _SOURCE = re.compile(r"(sources?|quellen?|fuente|fonte|notes?|anmerkung(en)?|hinweise?)\s*:", re.IGNORECASE)
 _TYPE = re.compile(
     r"(tiny|small|big|medium)?int(eger)?(32|64)?|string|str|text|(n?var)?char(acter)?( ?\(\d+\))?|double"
@@ -44,6 +50,8 @@ _TYPE = re.compile(
     r"|categor(y|ical)|nominal|ordinal|continuous|discrete|object|ratio|interval",
     re.IGNORECASE,
 )
+#: A unit, a type, or the form of dates and times, "dd/mm/yyyy".
+_UNIT = re.compile(rf"{UNITS.pattern}|(?i:{_TYPE.pattern})|(?i:[dtmyjahs]{{1,4}}([:./-][dtmyjahs]{{1,4}})+)")
 _PAGE = re.compile(
     r"(.{1,80}\W)?(seite|blatt|page|sheet|p[aá]gina)\s*\d+\s*(of|von|de|sur|di|/)\s*\d+"
     r"|(seite|blatt|page|sheet|p[aá]gina)\s*\d+|übertrag|(carried|brought) forward|report à nouveau",
@@ -55,7 +63,9 @@ _MOST_GAPS = 20  # empty lines between tables
 _MOST_CAPTIONS = 3  # lines below the names
 _NUMERIC = 0.9  # share of the different cells of a column of numbers
 _LAST = 30  # lines at the end of a table among which footnotes are
-_FEWEST = 10  # rows above a line of sums without a name
+_FEWEST = 10  # rows above a line of sums without a name, and above a remark of any words
+_NEARLY = 0.9  # share of the rows with a cell in a full column
+_FULL_COLUMNS = 3  # above a remark of any words, at least
 
 
 def without_no_rows(
@@ -215,14 +225,15 @@ def _lines_of_forms(frame: pd.DataFrame, keep: Bits) -> dict[str, list[int]]:
 def _captions(frame: pd.DataFrame, keep: Bits) -> list[int]:
     """Positions of lines of types, units or titles directly below the column names."""
     rows = np.flatnonzero(keep)[: LOOKED_AT + _MOST_CAPTIONS]
-    found: list[int] = []
-    if any(need_pandas().api.types.is_numeric_dtype(dtype) for dtype in frame.dtypes):
-        return found
+    numeric = [need_pandas().api.types.is_numeric_dtype(dtype) for dtype in frame.dtypes]
+    if all(numeric):
+        return []
+    is_one = _has_units if any(numeric) else _is_caption
     for n in range(min(_MOST_CAPTIONS, len(rows) - 3), 0, -1):
         below = frame.iloc[rows[n:]]
-        if all(_is_caption(filled_cells(frame.iloc[i]), below) for i in rows[:n].tolist()):
+        if all(is_one(filled_cells(frame.iloc[i]), below) for i in rows[:n].tolist()):
             return [int(i) for i in rows[:n]]
-    return found
+    return []
 
 
 def _table_with_names(frame: pd.DataFrame, filled: Bits, gaps: Sequence[int], keep: Bits) -> list[int]:
@@ -244,23 +255,45 @@ def _table_with_names(frame: pd.DataFrame, filled: Bits, gaps: Sequence[int], ke
     return []
 
 
+def _has_units(row: list[tuple[int, str]], below: pd.DataFrame) -> bool:
+    """Whether a line has units or types above at least two columns of numbers, and nothing else but texts
+    above others.
+    """
+    units = [_is_unit(cell) for _, cell in row]
+    if sum(units) < 2:
+        return False
+    above = [_above_numbers(cell, below.iloc[:, j]) for j, cell in row]
+    if None in above or not all(unit or numeric for unit, numeric in zip(units, above, strict=True)):
+        return False
+    return sum(unit and numeric is True for unit, numeric in zip(units, above, strict=True)) >= 2
+
+
+def _is_unit(cell: str) -> bool:
+    named = _UNIT.fullmatch(cell) is not None or cell.strip("[]()").casefold() in UNIT_NAMES
+    return named and not is_datum(cell)
+
+
 def _is_caption(row: list[tuple[int, str]], below: pd.DataFrame) -> bool:
     """Whether the cells of a line are words for types, rules, or texts above columns of numbers."""
     if row and all(_RULE.fullmatch(cell) for _, cell in row):
         return True
     if len(row) >= 2 and all(_TYPE.fullmatch(cell) for _, cell in row):
         return not all(occurs(cell, below.iloc[:, j]) for j, cell in row)
-    above_numbers = 0
-    for j, cell in row:
-        texts = {str(each).strip() for each in coded(below.iloc[:, j])[1]}.difference(NA_VALUES)
-        texts = {text for text in texts if text.casefold() not in NUMERIC_NA_VALUES}
-        if cell in texts:
-            return False
-        numeric = bool(texts) and sum(map(is_datum, texts)) >= _NUMERIC * len(texts)
-        if numeric and (is_datum(cell) or cell.casefold() in NUMERIC_NA_VALUES):
-            return False
-        above_numbers += numeric
-    return above_numbers >= 2
+    above = [_above_numbers(cell, below.iloc[:, j]) for j, cell in row]
+    return None not in above and sum(map(bool, above)) >= 2
+
+
+def _above_numbers(cell: str, column: pd.Series) -> bool | None:
+    """Whether a cell is a text above numbers, which may have it as their unit; None if it could be one of the
+    cells below.
+    """
+    texts = {str(each).strip() for each in coded(column)[1]}.difference(NA_VALUES)
+    texts = {text for text in texts if text.casefold() not in NUMERIC_NA_VALUES}
+    if cell in texts:
+        return None
+    bare = (text.removesuffix(cell).removeprefix(f"{cell} ").strip() for text in texts)
+    numeric = bool(texts) and sum(map(is_datum, bare)) >= _NUMERIC * len(texts)
+    return None if numeric and (is_datum(cell) or cell.casefold() in NUMERIC_NA_VALUES) else numeric
 
 
 def _last_lines(frame: pd.DataFrame, keep: Bits) -> list[int]:
@@ -275,7 +308,8 @@ def _last_lines(frame: pd.DataFrame, keep: Bits) -> list[int]:
         if n_above < 2 or not (len(row) == 1 or begins):
             break
         above = frame.iloc[rows[:n_above]]
-        if not (_is_total(row, above) or _is_footnote(row, above)):
+        follows = len(found) > 0 and len(last[len(found) - 1][1]) == 1
+        if not (_is_total(row, above) or _is_footnote(row, above) or _is_remark(row, above, follows)):
             break
         found.append(i)
     n_above = len(rows) - len(found) - 1
@@ -350,6 +384,45 @@ def _is_footnote(row: list[tuple[int, str]], above: pd.DataFrame) -> bool:
         return True
     alone = above.shape[1] > 2 and len(text) > 2 * max(map(len, others)) and " " in text
     return alone or _FOOTER.fullmatch(text) is not None
+
+
+def _is_remark(row: list[tuple[int, str]], above: pd.DataFrame, follows: bool) -> bool:
+    """Whether a line is one text in the first column, unlike the cells above it, below rows of several.
+
+    It has a mark in front, or is no code below codes, or is much longer than a few levels. `follows`: whether
+    another remark is below it, so that more words than in any other cell are enough.
+    """
+    if len(row) != 1 or row[0][0] != 0 or len(above) < _FEWEST or above.shape[1] < _FULL_COLUMNS:
+        return False
+    text, column = row[0][1], above.iloc[:, 0]
+    full = sum(is_blank(above.iloc[:, j]).mean() <= 1.0 - _NEARLY for j in range(above.shape[1]))
+    if full < _FULL_COLUMNS or is_datum(text) or occurs(text, column):
+        return False
+    others = [str(cell).strip() for cell in coded(column)[1]]
+    others = [cell for cell in others if cell not in NA_VALUES and not _names_statistic(cell)]
+    if _MARKED.fullmatch(text):
+        return not any(map(_MARKED.fullmatch, others))
+    words = text.split()
+    if others and all(map(_has_digit, others)):
+        return not _has_digit(text) or _is_numbered_text(words, others)
+    if others and 2 * len(others) <= len(above) and len(text) > 3 * max(map(len, others)):
+        return True
+    return follows and len(words) > max((len(cell.split()) for cell in others), default=len(words))
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
+
+
+def _is_numbered_text(words: list[str], others: list[str]) -> bool:
+    """Whether a text has several words, the first of another form than that of any code."""
+    forms = {_form(cell) for cell in others}
+    return len(words) > 1 and not any(" " in form for form in forms) and _form(words[0]) not in forms
+
+
+def _form(text: str) -> str:
+    """A text with 9 for its digits, and a for its letters."""
+    return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "9", text))
 
 
 def _is_sum(row: list[tuple[int, str]], above: pd.DataFrame) -> bool:

@@ -46,6 +46,8 @@ _FAMILIES: tuple[tuple[tuple[float, str], ...], ...] = (
     ),
     ((1.0, "l"), (0.1, "dl"), (1e-2, "cl"), (1e-3, "ml")),
 )
+#: The names of units of all families.
+UNIT_NAMES = frozenset(name for family in _FAMILIES for _, names in family for name in names.split())
 #: A number that needs no unit.
 ZERO = re.compile(r"0+(?:[.,]0+)?")
 _MINUTES_OR_MONTHS = "m"

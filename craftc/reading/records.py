@@ -32,7 +32,8 @@ _UNIT = (
     r"(?:[GMkhdcmµn]?(?:Pa|bar|m[²³23]?|[lL]|g|s|Wh?|V|A|Hz|N|J|mol|cal|€)|mmHg|°[CF]?|K|ha|t|min|h|d|I?U|rpm|dB"
     r"|ppm|[%‰$£]|Stk|Stück|pcs|Mio|Tsd|T€|EUR|USD|CHF)\.?"
 )
-_UNITS = re.compile(rf"[\[(]?(?:{_UNIT}|1)?(?:\s?[/·*]?\s?{_UNIT})?[\])]?")
+#: A unit, in brackets or not, or a quotient of units.
+UNITS = re.compile(rf"[\[(]?(?:{_UNIT}|1)?(?:\s?[/·*]?\s?{_UNIT})?[\])]?")
 _YEARS = (1800, 2200)
 _DELIMITERS = ",;\t|"
 _RARE = ("^", "~", "\xa6", "\xa7", "\xac", *map(chr, (1, 2, 28, 29, 30, 31)))  # in hardly any text
@@ -253,16 +254,33 @@ def find_header(rows: list[list[str]], header: Header, skip: int, notes: list[st
 
 def _names_at(rows: list[list[str]], width: int) -> int:
     """The first record with a different text for each column that has cells below it, if those above are
-    mostly empty; else 0.
+    mostly empty; else 0. Below titles alone, names may be repeated or absent.
     """
+    below_titles = True
     for i, row in enumerate(rows):
         cells = [cell.strip() for cell in row if cell.strip()]
-        used = [any(each[j].strip() for each in rows[i:] if len(each) == width) for j in range(width)]
-        if len(row) == width and len(set(cells)) == sum(used) == len(cells) >= 3:
-            return i if not any(map(is_datum, cells)) else 0
+        if len(row) == width and len(cells) >= 3:
+            used = [any(each[j].strip() for each in rows[i:] if len(each) == width) for j in range(width)]
+            names = len(set(cells)) == sum(used) == len(cells)
+            if names or (below_titles and _head_columns(row, rows[i + 1 :])):
+                return i if not any(map(is_datum, cells)) else 0
         if len(cells) > max(1, width // 2):
             return 0
+        below_titles &= len(cells) == 1
     return 0
+
+
+def _head_columns(row: list[str], below: list[list[str]]) -> bool:
+    """Whether most cells of a record are filled and unlike those below them, which are numbers in one column
+    or repeated in two.
+    """
+    filled = [(j, cell.strip()) for j, cell in enumerate(row) if cell.strip()]
+    lines = [[cell.strip() for cell in each] for each in below if len(each) == len(row)]
+    columns = [(name, [line[j] for line in lines if line[j]]) for j, name in filled]
+    if 2 * len(filled) <= len(row) or any(name in cells for name, cells in columns):
+        return False
+    repeated = sum(2 * len(set(cells)) <= len(cells) for _, cells in columns if cells)
+    return repeated >= 2 or any(_are_data(cells) for _, cells in columns)
 
 
 def _below_settings(rows: list[list[str]], width: int) -> int:
@@ -359,7 +377,7 @@ def _names_of(lines: list[list[str]], below: list[list[str]]) -> list[str]:
 def _are_units(line: list[str], above: list[str]) -> bool:
     """Whether a line below names has units and nothing else, but for names over merged cells."""
     own = [cell for cell, over in zip(line, above, strict=True) if cell and cell != over]
-    return len(own) >= 2 and all(map(_UNITS.fullmatch, own))
+    return len(own) >= 2 and all(map(UNITS.fullmatch, own))
 
 
 def _parts(lines: list[list[str]]) -> list[list[str]]:
