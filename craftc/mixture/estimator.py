@@ -315,7 +315,7 @@ class FeatureSelectionMixture(
         self._set_state(best, rows, present)
         if not best.converged:
             warn_not_converged(self, best.n_iter, "sweeps", "raise max_iter or tol")
-        if given is None and self.n_clusters_ > _MOST_PER_ROW * present.sum():
+        if given is None and self.n_clusters_ > max(2.0, _MOST_PER_ROW * present.sum()):
             warn_user(
                 f"FeatureSelectionMixture found {self.n_clusters_} clusters in {present.sum()} rows, which "
                 "are too few to show distributions. Take more rows or fewer columns, or lower n_components, "

@@ -85,8 +85,8 @@ def text_reason(n_texts: int, codes: Ints) -> str:
 
 
 def id_reason(name: str, values: Floats) -> str:
-    """The reason why whole numbers identify rows, of which a tenth may be missing: a counter, or nearly all
-    different with the name of an id.
+    """The reason why whole numbers identify rows: a counter, or nearly all different with the name of an id.
+    A tenth of them may be missing.
     """
     places = np.flatnonzero(~np.isnan(values))
     present, n = values[places], len(values)

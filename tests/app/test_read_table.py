@@ -573,7 +573,7 @@ def test_frames():
             "count": pd.array([1, None, 2, 3] * 10, dtype="Int64"),
             "small": np.linspace(0, 1, n, dtype=np.float32),
             "exact": [Decimal(i) / 8 for i in range(n)],
-            "mixed": [i if i % 20 else "x" for i in range(n)],
+            "mixed": [i * i if i % 20 else "x" for i in range(n)],
             "price": [f"${i},000" for i in range(n)],
             "lists": [[i] for i in range(n)],
             "none": [None] * n,

@@ -174,14 +174,20 @@ def test_columns_that_say_the_same():
 # ---- facts ----
 
 
-def test_a_coarser_copy_says_the_same(tmp_path):
+def test_a_coarser_copy(tmp_path):
     rng = np.random.default_rng(0)
     age = rng.integers(18, 90, 300)
     table = pd.DataFrame({"age": age, "band": np.digitize(age, [31, 46, 62]).astype(str)})
     with pytest.warns(UserWarning, match="coarser copy"):
         model = CRAFT(random_state=0).fit(table)
     text = Text(page(tmp_path, model, table)).text
-    assert "age and band say the same" in text
+    assert "band is a coarser copy of age" in text
+    assert "say the same" not in text
+    inches = pd.DataFrame({"cm": (cm := rng.normal(np.repeat([160.0, 190.0], 150), 3.0).round(1))})
+    inches["inch"], inches["x"] = (cm / 2.54).round(1), rng.normal(np.repeat([0.0, 5.0], 150), 1.0).round(1)
+    with pytest.warns(UserWarning, match="near-duplicates"):
+        model = CRAFT(random_state=0).fit(inches)
+    assert "cm and inch say the same" in Text(page(tmp_path, model, inches)).text
 
 
 def facts_of(frame, labels, gains=None, differs=None, links=None):

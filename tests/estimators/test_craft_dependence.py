@@ -399,7 +399,7 @@ def test_columns_of_many_levels_are_compared_in_little_memory():
         None,
     )
     tracemalloc.start()
-    pairs = list(diagnosis._duplicates(sample))
+    pairs = list(diagnosis.near_duplicates(sample))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert pairs == [("a", "b")]
@@ -435,7 +435,7 @@ def test_near_duplicates_are_those_of_all_pairs(seed):
         least, most = sorted((alone[i], alone[j]))
         if least > 0.1 and least + most - entropy(codes[:, [i, j]]) > 0.98 * most:
             expected.add((names[i], names[j]))
-    assert set(diagnosis._duplicates(table)) == expected
+    assert set(diagnosis.near_duplicates(table)) == expected
 
 
 @pytest.mark.parametrize("n", [10, 60])
