@@ -335,11 +335,8 @@ def exchange_features(
     single ones) and by random memberships in turn. `sweeps` is an approximate budget; a larger one continues
     the same search, so that it never ends higher.
     """
-    slack, turn, since = (
-        max(_SLACK * data.points.scatter, data.rounding),
-        0,
-        0,
-    )  # since: turns after the last substantial gain
+    slack = max(_SLACK * data.points.scatter, data.rounding)
+    turn, since = 0, 0  # since: turns after the last substantial gain
     while since < rounds * fit.n_features and sweeps > 0 and config.max_iter > 1 and not config.stop.is_set():
         k, (pairs, shuffled) = turn % fit.n_features, divmod(since // fit.n_features, 2)
         if shuffled:

@@ -20,7 +20,7 @@ from craftc.cli.unusual import UnusualRow
 from craftc.craft.answers.path import NullTest
 from craftc.craft.answers.stability import Stability
 from craftc.craft.base import CraftBase
-from craftc.describe.columns import CategoricalColumn, Parts, as_levels, typical_text
+from craftc.describe.columns import CategoricalColumn, Parts, described, typical_text
 from craftc.describe.facts import Facts
 from craftc.describe.structure import Starts, Structure, nearly_as_good
 from craftc.describe.view import ClusterView, numbers_of
@@ -88,14 +88,12 @@ class Answer:
         """Typical values of a column in cluster k and in the whole table, of the levels leading in k; `texts`
         replace those of all its levels.
         """
-        of = self.view.statistics[d]
-        column, levels = as_levels(of) or of, self._levels(k, d)
+        column, levels = described(self.view.statistics[d]), self._levels(k, d)
         return column.typical(k, levels, texts), column.typical(-1, levels, texts)
 
     def values(self, k: int, d: int, *, whole: bool) -> dict[str, object]:
         """The value in cluster k, or in the whole table, for JSON."""
-        of, group = self.view.statistics[d], -1 if whole else k
-        column = as_levels(of) or of
+        column, group = described(self.view.statistics[d]), -1 if whole else k
         if not isinstance(column, CategoricalColumn):
             values = {"mean": float(column.means[group]), "deviation": float(column.deviations[group])}
             return values | {"text": typical_text(column.typical(group))}
@@ -105,8 +103,8 @@ class Answer:
 
     def _levels(self, k: int, d: int) -> list[int]:
         """The leading levels of a column in cluster k; in the whole table, if the cluster has no values."""
-        column = as_levels(self.view.statistics[d])
-        if column is None:
+        column = described(self.view.statistics[d])
+        if not isinstance(column, CategoricalColumn):
             return []
         return column.leading(-1 if np.isnan(column.shares[k]).any() else k)
 

@@ -83,7 +83,7 @@ def correlation_similarity(
     2
     """
     most = _checked_neighbors(n_neighbors)
-    rows, names = read_for("correlation_similarity", X, accept_sparse="csr")
+    rows, names = read_for("correlation_similarity", X, "csr")
     check_ranges(*column_ranges(rows), names)
     return _correlations(rows, most, check_weight(sample_weight, rows.shape[0]))
 

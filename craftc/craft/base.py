@@ -201,7 +201,7 @@ class CraftBase(
         penalties = np.zeros(len(columns))
         for rows in self._outside(columns).values():
             penalties[rows] += each
-        return self._fitted.encoding.apply(columns), penalties
+        return self._fitted.encoding.apply(columns, n_threads=self._threads_of(len(columns))), penalties
 
     def _outside(self, columns: MixedTable) -> dict[str, NDArray[np.intp]]:
         """Positions of rows with numbers outside the ranges of `fit`, by column."""

@@ -53,9 +53,9 @@ _LINKED = 0.5  # warn if column links save more than half of what clusters save
 _FARTHER, _FEWEST_NEAR = 5.0, 10  # times the range of the other numbers, and distinct ones among these
 _MOST_FAR = 5  # distinct numbers that are far from the others
 _FRAGILE = 0.7  # share of the clusters that is left at four times the price
-_ROWS = 1 << 12  # among which both are searched
-_FEWEST_LEVELS, _MOST_LEVELS = 3, 12
-_STARTS, _FEWEST_ROWS = 2, 10
+_ROWS, _FEWEST_ROWS = 1 << 12, 10  # among which codes are sought: at most, and at least
+_FEWEST_LEVELS, _MOST_LEVELS = 3, 12  # of a column that may be codes
+_STARTS = 2  # of the two searches
 
 
 def slices_at_4(n_clusters: int, n_clusters_at_4: int | None, dependence_ratio: float) -> int | None:

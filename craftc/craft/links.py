@@ -62,7 +62,7 @@ _FEWEST, _FEWEST_EACH = 30, 5  # rows with both values, and rows of the second m
 _FINER = 3  # levels of the number for each value of its copy, at least
 _LEVELS = 10  # of the number, at least
 _GAP, _NEAR = 3.0, 5  # largest distance at a cut, in the median one of that many values on each side
-_MOST_COLUMNS = 512
+_MOST_COLUMNS = 512  # among which copies are looked for
 
 
 def column_links(

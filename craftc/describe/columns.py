@@ -326,11 +326,9 @@ class CodesColumn(NumericColumn):
 Column: TypeAlias = NumericColumn | CategoricalColumn
 
 
-def as_levels(column: Column) -> CategoricalColumn | None:
-    """The levels of a column that their shares describe, a category or codes; None of other numbers."""
-    if isinstance(column, CodesColumn):
-        return column.codes
-    return column if isinstance(column, CategoricalColumn) else None
+def described(column: Column) -> Column:
+    """The column that descriptions are of: the values and shares of codes, any other column itself."""
+    return column.codes if isinstance(column, CodesColumn) else column
 
 
 def typical_text(parts: Sequence[tuple[str, float | None]]) -> str:

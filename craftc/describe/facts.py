@@ -20,7 +20,7 @@ from craftc.describe.columns import (
     NumericColumn,
     PeriodicColumn,
     Spike,
-    as_levels,
+    described,
     typical_text,
 )
 from craftc.describe.view import ClusterView
@@ -96,10 +96,9 @@ class Facts:
 
     def _alike(self, fact: Fact, j: int) -> bool:
         """Whether another cluster differs in the same direction, or in one of the same levels."""
-        column = self.view.statistics[fact.d]
-        if levels := as_levels(column):
-            return not set(fact.levels).isdisjoint(levels.telling(j))
-        assert isinstance(column, NumericColumn)
+        column = described(self.view.statistics[fact.d])
+        if isinstance(column, CategoricalColumn):
+            return not set(fact.levels).isdisjoint(column.telling(j))
         if isinstance(column, PeriodicColumn):
             return column.near(fact.k, j)
         return fact.way == way_of(column, j)
@@ -163,8 +162,7 @@ class Facts:
         """The name of a cluster without a fact that a reader sees."""
         if not (ranked := self.view.ranked(k)):
             return "like the whole table"
-        column, name = self.view.statistics[ranked[0]], self.view.shortest[ranked[0]]
-        column = as_levels(column) or column
+        column, name = described(self.view.statistics[ranked[0]]), self.view.shortest[ranked[0]]
         if isinstance(column, NumericColumn):
             unit = column.ranges[-1] / 1.349  # the deviation of a normal column
             if 0 < column.ranges[k] < _NARROW * column.ranges[-1]:
@@ -182,13 +180,12 @@ class Facts:
     # ---- words ----
 
     def _described(self, k: int, d: int) -> Fact:
-        column = self.view.statistics[d]
+        column = described(self.view.statistics[d])
         fact = Fact(k, d, "other", per_row=float(self.view.per_row[k, d]))
         if isinstance(column, AnswersColumn):
             return self._of_answers(fact, column)
-        if levels := as_levels(column):
-            return self._of_levels(fact, levels)
-        assert isinstance(column, NumericColumn)
+        if isinstance(column, CategoricalColumn):
+            return self._of_levels(fact, column)
         if isinstance(column, PeriodicColumn):
             return self._of_period(fact, column)
         spike = column.spike
@@ -366,10 +363,9 @@ def names_of(view: ClusterView) -> list[str] | None:
 
 def whole_table(view: ClusterView, d: int) -> str:
     """The table's value of a column in a map: mean or median, or the most frequent level."""
-    column = view.statistics[d]
+    column = described(view.statistics[d])
     if isinstance(column, PeriodicColumn):
         return typical_text(column.typical(-1))
-    column = as_levels(column) or column
     if isinstance(column, NumericColumn):
         if column.spike is not None:
             return with_share(column.text(column.spike.value), float(column.spike.shares[-1]))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from craftc._common.typing import Array, Floats, FrameInput, Ints, Labels
-from craftc.describe.columns import CategoricalColumn, CodesColumn, NumericColumn, OrderedColumn, as_levels
+from craftc.describe.columns import CategoricalColumn, CodesColumn, NumericColumn, OrderedColumn, described
 from craftc.describe.statistics import bin_edges, level_shares
 from craftc.describe.words import count, distinct, percent
 from craftc.plot.cluster_view import (
@@ -125,7 +125,7 @@ def distribution(
     drawn = DrawnClusters(model, "distribution", by_input=True)
     d, chosen = drawn.position(feature), drawn.chosen(clusters)
     of, name = drawn.view.statistics[d], drawn.columns(_LONG)[d]
-    column = as_levels(of) or of
+    column = described(of)
     if isinstance(column, CategoricalColumn):
         if X is not None:
             cells, labels = read_rows(model, X)

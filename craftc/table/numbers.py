@@ -94,10 +94,10 @@ def read_numbers(
     return read
 
 
-def read_for(function: str, X: object, **checks: Any) -> tuple[Array, list[str]]:
+def read_for(function: str, X: object, accept_sparse: str) -> tuple[Array, list[str]]:
     """Rows of numbers as `read_numbers` returns them, and their names, for a function that errors name."""
     reader = type(function, (BaseEstimator,), {})()
-    return read_numbers(reader, X, reset=True, **checks), column_names(reader)
+    return read_numbers(reader, X, reset=True, accept_sparse=accept_sparse), column_names(reader)
 
 
 def read_with_target(

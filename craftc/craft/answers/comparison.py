@@ -21,9 +21,11 @@ from craftc._common.estimator import output_frame
 from craftc._common.typing import Floats, FrameInput, Integers, Labels, OutputFrame, PathInput
 from craftc._common.validation import check_weight
 from craftc.craft.base import CraftBase, is_a_density
+from craftc.craft.rows.scores import densities_of
 from craftc.describe.words import clean, percent, plural
 from craftc.reading.read_table import as_in_fit
 from craftc.table import MixedTable
+from craftc.table.other_ranges import warn_of_other_ranges
 
 _PRIOR = 0.5  # rows of every level besides those of the fit
 _ERRORS = 2.0  # standard errors of a mean
@@ -190,12 +192,14 @@ class Drift:
     def add(self, table: MixedTable, weight: Floats | None = None) -> Labels:
         """Count further rows, which have the columns of the fit; return their clusters."""
         model = self._model
-        rows = model._read_new(table)
-        labels = model._fitted.clusters.cheapest(rows, model._threads_of(len(rows)))
+        rows, penalties = model._read_with_range(table)
+        warn_of_other_ranges(model._fitted.levels, table)
+        clusters = model._fitted_clusters()
+        labels = clusters.cheapest(rows, model._threads_of(len(rows)))
         self._sizes += np.bincount(labels, weight, minlength=len(self._sizes))
         if weight is not None:
             counted = np.flatnonzero(weight)
-            rows, table = rows.take(counted), table.take(counted)
+            rows, penalties = rows.take(counted), penalties[counted]
         for d, start in enumerate(self._grid.level_start.tolist()):
             found = np.bincount(rows.codes[:, d])
             self._counts[start : start + len(found)] += found
@@ -205,7 +209,7 @@ class Drift:
         self._numbers += seen.sum(axis=0), z.sum(axis=0), (z * z).sum(axis=0)
         self.n_rows += len(rows)
         if self._has_score:
-            scores = model.score_samples(table)
+            scores = densities_of(clusters, rows, penalties)
             self._scores += scores.sum(), (scores * scores).sum()
         return labels
 
