@@ -139,6 +139,8 @@ class BuildInParallel(build_ext):
 
     def finalize_options(self):
         super().finalize_options()
+        # read here: setuptools builds in a folder of its own also "inplace", and copies
+        self.strips = sys.platform == "linux" and not self.inplace
         if self.parallel is None:
             self.parallel = CORES
 
@@ -147,9 +149,7 @@ class BuildInParallel(build_ext):
         for each, in_c in zip(self.extensions, translated(self.extensions), strict=True):
             vars(each).update(vars(in_c))
         self.extensions.sort(key=lambda each: -os.path.getsize(each.sources[0]))
-        if (
-            sys.platform == "linux" and not self.inplace
-        ):  # names of static functions serve profilers and debuggers, not users
+        if self.strips:  # names of static functions serve profilers and debuggers, not users
             for each in self.extensions:
                 each.extra_link_args = [*each.extra_link_args, "-s"]
         if self.compiler.compiler_type == "msvc" and not self.compiler.initialized:

@@ -62,18 +62,17 @@ cdef class CostTables:
 cdef Py_ssize_t levels_of(Grid grid, Py_ssize_t d) noexcept nogil
 
 
-cdef void table_lane(
-    Py_ssize_t k, Py_ssize_t lanes, const int64_t *group, Grid grid, double count_weight,
-    const double *frequency, const double *shift, const double *precision, const uint8_t *mask, double extra,
-    double prior, bint background, const double *shared_level, double *base, double *constant, double *square,
-    double *linear,
-    double *offset, double *level, const craft_tilt *tilt, const double *weight, const tilted_t *fitted,
+cdef void numeric_lane(
+    Py_ssize_t d, Py_ssize_t k, Py_ssize_t lanes, const int64_t *group, Grid grid, const double *shift,
+    const double *precision, uint8_t selected, bint background, double *constant, double *square,
+    double *linear, double *offset,
 ) noexcept nogil
 
 
-cdef void empty_lane(
-    Py_ssize_t k, Py_ssize_t lanes, Grid grid, double *base, double *constant, double *square, double *linear,
-    double *offset, double *level,
+cdef void level_lane(
+    Py_ssize_t d, Py_ssize_t k, Py_ssize_t lanes, const int64_t *group, Grid grid, double count_weight,
+    const double *frequency, uint8_t selected, double prior, const double *shared_level, double *level,
+    const craft_tilt *tilt, double weight, const tilted_t *fitted,
 ) noexcept nogil
 
 

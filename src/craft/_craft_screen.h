@@ -34,7 +34,8 @@ static inline ptrdiff_t craft_rounded_size(ptrdiff_t p, ptrdiff_t n_levels, ptrd
     return lanes / 2 * (1 + 2 * p + n_levels) + (p + CRAFT_WIDE) + CRAFT_WIDE;
 }
 
-/* Rounds the tables into `room`, for `craft_screen_tile`; `n_levels` rows are in the level table. */
+/* Rounds the tables of the selected columns into `room`, for `craft_screen_tile`; `n_levels` rows are in the
+ * level table. */
 static inline void craft_round(craft_tables *t, ptrdiff_t n_levels, double *room)
 {
     craft_rounded *s = &t->rounded;
@@ -43,21 +44,19 @@ static inline void craft_round(craft_tables *t, ptrdiff_t n_levels, double *room
         *level = minus_linear + size;
     float *most_square = level + lanes * n_levels, *most_linear = most_square + p + CRAFT_WIDE;
     double most = 0.0;
-    memset(room, 0, sizeof(double) * (size_t)craft_rounded_size(p, n_levels, lanes));
+    memset(most_square, 0, sizeof(float) * (size_t)(2 * (p + CRAFT_WIDE)));
     for (ptrdiff_t k = 0; k < lanes; k++)
         constant[k] = (float)t->constant[k];
-    for (ptrdiff_t j = 0; j < size; j++) {
-        square[j] = (float)t->square[j];
-        minus_linear[j] = -(float)t->linear[j];
-    }
-    for (ptrdiff_t j = 0; j < lanes * n_levels; j++)
-        level[j] = (float)t->level[j];
     for (ptrdiff_t k = 0; k < t->n_clusters; k++)
         most = fmax(most, fabs(t->base[k]));
     s->error_at_0 = most;
     for (ptrdiff_t a = 0; a < t->n_numeric; a++) {
         const ptrdiff_t d = t->numeric[a];
         most = 0.0;
+        for (ptrdiff_t j = d * lanes; j < (d + 1) * lanes; j++) {
+            square[j] = (float)t->square[j];
+            minus_linear[j] = -(float)t->linear[j];
+        }
         for (ptrdiff_t j = d * lanes; j < d * lanes + t->n_clusters; j++) {
             most_square[d] = fmaxf(most_square[d], (float)fabs(t->square[j]));
             most_linear[d] = fmaxf(most_linear[d], (float)fabs(t->linear[j]));
@@ -69,8 +68,10 @@ static inline void craft_round(craft_tables *t, ptrdiff_t n_levels, double *room
         const ptrdiff_t d = t->categorical[a],
             stop = d + 1 < t->q ? t->level_offset[d + 1] : lanes * n_levels;
         most = 0.0;
-        for (ptrdiff_t j = t->level_offset[d]; j < stop; j++)
+        for (ptrdiff_t j = t->level_offset[d]; j < stop; j++) {
+            level[j] = (float)t->level[j];
             most = fmax(most, fabs(t->level[j]));
+        }
         s->error_at_0 += most;
     }
     s->constant = constant, s->square = square, s->minus_linear = minus_linear, s->level = level;

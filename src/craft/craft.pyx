@@ -474,7 +474,7 @@ def cost_tables(
     value.
     """
     cdef double[:, ::1] room = rows
-    cdef Py_ssize_t k, K = groups.shape[0], lanes = room.shape[1], p = grid.p
+    cdef Py_ssize_t a, d, k, K = groups.shape[0], lanes = room.shape[1], p = grid.p
     check(0 < K <= lanes and room.shape[0] == 2 + 3 * p + grid.n_levels, "rows")
     check(groups.shape[1] == grid.width, "groups")
     check(frequency.shape[0] == grid.n_levels, "frequency")
@@ -488,15 +488,24 @@ def cost_tables(
     cdef double *linear = square + p * lanes
     cdef double *offset = linear + p * lanes
     cdef double *level = offset + p * lanes
+    numeric, categorical = _selected(mask, 0, p), _selected(mask, p, grid.q)
+    cdef const Py_ssize_t[::1] numeric_ = numeric, categorical_ = categorical
+    rows[2:] = 0.0
     with nogil:
-        for k in range(K):
-            table_lane(k, lanes, &groups[k, 0], grid, count_weight, frequency_, &shift[k, 0] if p else NULL,
-                       &precision[k, 0] if p else NULL, &mask[k, 0], extra[k], prior, background,
-                       shared.level_ if shared is not None else NULL, base, base + lanes, square, linear,
-                       offset, level, tilts.column, tilts.weight_, NULL)
-        for k in range(K, lanes):
-            empty_lane(k, lanes, grid, base, base + lanes, square, linear, offset, level)
-    return tables_in(K, grid, centre, scale, rows, _selected(mask, 0, p), _selected(mask, p, grid.q))
+        for k in range(lanes):      # to a lane of padding no row can be assigned
+            base[k] = base[lanes + k] = extra[k] if k < K else INFINITY
+        for a in range(numeric_.shape[0]):
+            for k in range(K):
+                d = numeric_[a]
+                numeric_lane(d, k, lanes, &groups[k, 0], grid, &shift[k, 0], &precision[k, 0], mask[k, d],
+                             background, base + lanes, square, linear, offset)
+        for a in range(categorical_.shape[0]):
+            for k in range(K):
+                d = categorical_[a]
+                level_lane(d, k, lanes, &groups[k, 0], grid, count_weight, frequency_, mask[k, p + d], prior,
+                           shared.level_ if shared is not None else NULL, level, &tilts.column[d],
+                           tilts.weight_[d], NULL)
+    return tables_in(K, grid, centre, scale, rows, numeric, categorical)
 
 
 cdef _selected(const uint8_t[:, ::1] mask, Py_ssize_t first, Py_ssize_t n):
@@ -515,78 +524,62 @@ cdef _selected(const uint8_t[:, ::1] mask, Py_ssize_t first, Py_ssize_t n):
     return selected[:found]
 
 
-cdef void table_lane(
-    Py_ssize_t k, Py_ssize_t lanes, const int64_t *group, Grid grid, double count_weight,
-    const double *frequency, const double *shift, const double *precision, const uint8_t *mask, double extra,
-    double prior, bint background, const double *shared_level, double *base, double *constant, double *square,
-    double *linear,
-    double *offset, double *level, const craft_tilt *tilt, const double *weight, const tilted_t *fitted,
+cdef void numeric_lane(
+    Py_ssize_t d, Py_ssize_t k, Py_ssize_t lanes, const int64_t *group, Grid grid, const double *shift,
+    const double *precision, uint8_t selected, bint background, double *constant, double *square,
+    double *linear, double *offset,
 ) noexcept nogil:
-    """Cost tables of cluster k: own cost less background cost as a function of the value of every selected
-    cell.
+    """Numeric column d of cluster k in tables of all columns; its C is added to the constant."""
+    cdef Py_ssize_t at = d * lanes + k
+    cdef double half, m
+    square[at] = linear[at] = offset[at] = 0.0
+    if selected and group[grid.first_numeric + CRAFTC_NUMERIC_CELLS * d] > 0:
+        half, m = 0.5 * precision[d], shift[d]
+        square[at] = half - 0.5 if background else half
+        linear[at] = -2.0 * half * m
+        offset[at] = half * m * m - (0.5 * log(precision[d]) if background else 0.0)
+        constant[k] += offset[at]
 
-    The background is the distribution of the whole table, or the shared one (not NULL). `weight` (q)
-    multiplies the costs of the columns of levels. `fitted`: the tilts of the cluster, where they are known.
+
+cdef void level_lane(
+    Py_ssize_t d, Py_ssize_t k, Py_ssize_t lanes, const int64_t *group, Grid grid, double count_weight,
+    const double *frequency, uint8_t selected, double prior, const double *shared_level, double *level,
+    const craft_tilt *tilt, double weight, const tilted_t *fitted,
+) noexcept nogil:
+    """Column d of levels of cluster k in tables of all columns.
+
+    The background is the distribution of the whole table, or the shared one (not NULL). `weight` multiplies
+    the costs. `fitted`: the tilt of the cluster, where it is known.
     """
     cdef tilted_t cells
-    cdef Py_ssize_t d, t, n_levels, at
-    cdef const int64_t *counts
-    cdef const double *eta
-    cdef int64_t seen
-    cdef double half, m
-    base[k] = constant[k] = extra
-    for d in range(grid.p):
-        at = d * lanes + k
-        square[at] = linear[at] = offset[at] = 0.0
-        if mask[d] and group[grid.first_numeric + CRAFTC_NUMERIC_CELLS * d] > 0:
-            half, m = 0.5 * precision[d], shift[d]
-            square[at] = half - 0.5 if background else half
-            linear[at] = -2.0 * half * m
-            offset[at] = half * m * m - (0.5 * log(precision[d]) if background else 0.0)
-            constant[k] += offset[at]
-    for d in range(grid.q):
-        n_levels, counts = levels_of(grid, d), group + 1 + grid.level_start_[d]
-        eta = frequency + grid.level_start_[d]
-        at = grid.level_start_[d] * lanes + k
-        seen = 0
-        for t in range(n_levels + 1):
-            level[at + t * lanes] = 0.0
-            if t < n_levels:
-                seen += counts[t]
-        if mask[grid.p + d] == WHOLE_TABLE:
-            for t in range(n_levels if shared_level != NULL else 0):
-                level[at + t * lanes] = shared_level[grid.level_start_[d] + t]
-        elif mask[grid.p + d] and seen > 0 and tilt[d].n:
-            if fitted == NULL:
-                fit_tilt(&tilt[d], counts, n_levels, count_weight, &cells)
-            tilt_log_ratios(&tilt[d], &(cells if fitted == NULL else fitted[d]).theta, n_levels, level + at,
-                            lanes)
-            for t in range(n_levels):
-                level[at + t * lanes] = -level[at + t * lanes]
+    cdef Py_ssize_t n_levels = levels_of(grid, d), first = grid.level_start_[d], at = first * lanes + k, t
+    cdef const int64_t *counts = group + 1 + first
+    cdef const double *eta = frequency + first
+    cdef int64_t seen = 0
+    for t in range(n_levels + 1):
+        level[at + t * lanes] = 0.0
+        if t < n_levels:
+            seen += counts[t]
+    if selected == WHOLE_TABLE:
+        for t in range(n_levels if shared_level != NULL else 0):
+            level[at + t * lanes] = shared_level[first + t]
+    elif selected and seen > 0 and tilt.n:
+        if fitted == NULL:
+            fit_tilt(tilt, counts, n_levels, count_weight, &cells)
+        tilt_log_ratios(tilt, &(cells if fitted == NULL else fitted[0]).theta, n_levels, level + at, lanes)
+        for t in range(n_levels):
+            level[at + t * lanes] = -level[at + t * lanes]
+            if shared_level != NULL:
+                level[at + t * lanes] += shared_level[first + t]
+    elif selected and seen > 0:
+        for t in range(n_levels):
+            if eta[t] > 0:
+                level[at + t * lanes] = -log((count_weight * counts[t] + prior * eta[t])
+                                             / ((count_weight * seen + prior) * eta[t]))
                 if shared_level != NULL:
-                    level[at + t * lanes] += shared_level[grid.level_start_[d] + t]
-        elif mask[grid.p + d] and seen > 0:
-            for t in range(n_levels):
-                if eta[t] > 0:
-                    level[at + t * lanes] = -log((count_weight * counts[t] + prior * eta[t])
-                                                 / ((count_weight * seen + prior) * eta[t]))
-                    if shared_level != NULL:
-                        level[at + t * lanes] += shared_level[grid.level_start_[d] + t]
-        for t in range(n_levels if weight[d] != 1.0 else 0):
-            level[at + t * lanes] *= weight[d]
-
-
-cdef void empty_lane(
-    Py_ssize_t k, Py_ssize_t lanes, Grid grid, double *base, double *constant, double *square, double *linear,
-    double *offset, double *level,
-) noexcept nogil:
-    """A lane of padding: no row can be assigned to it."""
-    cdef Py_ssize_t d, t
-    base[k] = constant[k] = INFINITY
-    for d in range(grid.p):
-        square[d * lanes + k] = linear[d * lanes + k] = offset[d * lanes + k] = 0.0
-    for t in range(grid.n_levels):
-        level[t * lanes + k] = 0.0
+                    level[at + t * lanes] += shared_level[first + t]
+    for t in range(n_levels if weight != 1.0 else 0):
+        level[at + t * lanes] *= weight
 
 
 cdef Py_ssize_t levels_of(Grid grid, Py_ssize_t d) noexcept nogil:

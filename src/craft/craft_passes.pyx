@@ -5,13 +5,14 @@ until convergence.
 import numpy as np
 
 from cython.parallel cimport prange
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.craft cimport (
     CRAFT_FEW, CRAFT_PAD, CRAFT_SCREENED, TILE, assign_block, craft_round, craft_rounded_size,
-    craft_rows_scratch_size, craft_tables, empty_lane, table_lane,
+    craft_rows_scratch_size, craft_tables, level_lane, levels_of, numeric_lane,
 )
 from craftc._kernels.craft import tables_in
 from craftc._kernels.craft_masks cimport CONTINUE
@@ -243,7 +244,9 @@ def pass_tables(
     check_clusters(pricing, groups, K, work, mask)
     if slab_.shape[0] < slab_size(pricing, K):
         raise ValueError(f"The buffers are too small for {K} clusters.")
-    cdef craft_tables tables = _tables(pricing, groups, K, work, mask, &slab_[0])
+    cdef craft_tables tables
+    slab[:tables_size(grid, lanes_for(K))] = 0.0     # columns that no cluster selects are not written
+    tables = _tables(pricing, groups, K, work, mask, &slab_[0])
     numeric = np.array([tables.numeric[d] for d in range(tables.n_numeric)], np.intp)
     categorical = np.array([tables.categorical[d] for d in range(tables.n_categorical)], np.intp)
     rows = slab[:tables.lanes * (2 + 3 * grid.p + grid.n_levels)].reshape(-1, tables.lanes)
@@ -328,7 +331,7 @@ cdef Py_ssize_t _one_pass(
     cdef double[::1] no_best = slab[:0]
     if m >= CRAFT_SCREENED:
         craft_round(&tables, P.grid.n_levels, &slab[0] + tables_size(P.grid, tables.lanes))
-    if n_threads == 1:
+    if n_threads == 1 or n_blocks == 1:
         for b in range(n_blocks):
             moved += assign_block(table, rows, &tables, P.grid, labels, no_best, b * block,
                                   min((b + 1) * block, m), &scratch[0, 0], True, groups)
@@ -348,7 +351,9 @@ cdef craft_tables _tables(
     Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, const uint8_t[:, ::1] mask,
     double *slab,
 ) noexcept nogil:
-    """Cost tables of the clusters in the slab; the cost of every row contains the mixing cost."""
+    """Cost tables of the clusters in the slab, of columns that any of them selects; the cost of every row
+    contains the mixing cost.
+    """
     cdef craft_tables t
     cdef Py_ssize_t lanes = lanes_for(K), k, d, j
     cdef double *base = slab
@@ -361,27 +366,37 @@ cdef craft_tables _tables(
     cdef int32_t *level_offset = <int32_t *> (columns + P.D)
     cdef parts_t parts
     cdef bint any_selected
-    for k in range(K):
-        parts = parts_in(P, &work[k, 0])
-        table_lane(k, lanes, &groups[k, 0], P.grid, P.count_weight, P.frequency, parts.shift, parts.precision,
-                   &mask[k, 0], mixing_cost(P, &groups[k, 0]), 1.0, True,
-                   P.shared.level_ if P.relative else NULL, base, constant, square, linear, offset, level,
-                   P.tilt, P.tilts.weight_, parts.tilted)
-    for k in range(K, lanes):
-        empty_lane(k, lanes, P.grid, base, constant, square, linear, offset, level)
+    for k in range(lanes):      # to a lane of padding no row can be assigned
+        base[k] = constant[k] = mixing_cost(P, &groups[k, 0]) if k < K else INFINITY
     t.n_clusters, t.lanes, t.p, t.q = K, lanes, P.grid.p, P.grid.q
     t.repeat = TILE if max(P.grid.p, P.grid.q) <= CRAFT_FEW else 1
     t.n_numeric = t.n_categorical = 0
     for d in range(P.D):
-        any_selected = False
+        any_selected, j = False, d - P.grid.p
         for k in range(K):
             any_selected |= mask[k, d]
-        if any_selected and d < P.grid.p:
+        if not any_selected:
+            continue
+        if d < P.grid.p:
             columns[t.n_numeric] = d
             t.n_numeric += 1
-        elif any_selected:
-            columns[P.grid.p + t.n_categorical] = d - P.grid.p
+            memset(square + d * lanes, 0, lanes * sizeof(double))
+            memset(linear + d * lanes, 0, lanes * sizeof(double))
+            memset(offset + d * lanes, 0, lanes * sizeof(double))
+        else:
+            columns[P.grid.p + t.n_categorical] = j
             t.n_categorical += 1
+            memset(level + P.grid.level_start_[j] * lanes, 0,
+                   (levels_of(P.grid, j) + 1) * lanes * sizeof(double))
+        for k in range(K):
+            parts = parts_in(P, &work[k, 0])
+            if d < P.grid.p:
+                numeric_lane(d, k, lanes, &groups[k, 0], P.grid, parts.shift, parts.precision, mask[k, d],
+                             True, constant, square, linear, offset)
+            else:
+                level_lane(j, k, lanes, &groups[k, 0], P.grid, P.count_weight, P.frequency, mask[k, d], 1.0,
+                           P.shared.level_ if P.relative else NULL, level, &P.tilt[j], P.tilts.weight_[j],
+                           &parts.tilted[j])
     for j in range(t.repeat):
         for d in range(P.grid.q):
             level_offset[j * P.grid.q + d] = <int32_t> (P.grid.level_start_[d] * lanes)

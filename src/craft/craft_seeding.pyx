@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memset
 
 from craftc._kernels._common cimport block_rows, check, check_lengths, check_threads
-from craftc._kernels.craft cimport CRAFT_FAR, table_lane
+from craftc._kernels.craft cimport CRAFT_FAR, level_lane, numeric_lane
 from craftc._kernels.craft_shared cimport Tilts
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, Grid, check_table, moments_add_row, moments_mean, rows_codes,
@@ -60,7 +60,7 @@ def kmeans_plus_plus(
     The distance of a row to a seed is its cost under the seed's one-point cluster less that under its own, in
     nats. There are fewer seeds where all rows are at distance 0.
     """
-    cdef Py_ssize_t n = own.shape[0], p = grid.p, k, i, b
+    cdef Py_ssize_t n = own.shape[0], p = grid.p, k, i, b, d
     cdef Py_ssize_t block = block_rows(), n_blocks = (n + block - 1) // block
     check_threads(n_threads)
     check_table(X, codes, n, grid.p, grid.q)
@@ -85,10 +85,13 @@ def kmeans_plus_plus(
         seeds[k] = row
         with nogil:
             _fit_row(&table, row, grid, mean, variance, group, shift)
-            table_lane(0, 1, &group[0], grid, 1.0, &frequency[0] if grid.q else NULL,
-                       &shift[0] if p else NULL, &precision[0] if p else NULL, &usable[0], 0.0, prior, True,
-                       NULL, &costs.base, &costs.constant, costs.square, costs.linear, costs.offset,
-                       costs.level, tilts.column, tilts.weight_, NULL)
+            costs.base = costs.constant = 0.0
+            for d in range(p):
+                numeric_lane(d, 0, 1, &group[0], grid, &shift[0], &precision[0], usable[d], True,
+                             &costs.constant, costs.square, costs.linear, costs.offset)
+            for d in range(grid.q):
+                level_lane(d, 0, 1, &group[0], grid, 1.0, &frequency[0], usable[p + d], prior, NULL,
+                           costs.level, &tilts.column[d], tilts.weight_[d], NULL)
         for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
             _reassign(&table, grid, centre, scale, &costs, usable, <int32_t> k, b * block,
                       min((b + 1) * block, n), labels, best)

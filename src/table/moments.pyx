@@ -220,7 +220,7 @@ def accumulate(
     check_indices(labels, -1, groups.shape[0], "labels")
     cdef table_rows rows = rows_of(X, codes, weight)
     cdef Py_ssize_t n = labels.shape[0], run = moments_run(&rows), n_runs = (n + run - 1) // run, r
-    if n_threads == 1:
+    if n_threads == 1 or n_runs == 1:
         with nogil:
             for r in range(n_runs):
                 _accumulate_run(&rows, labels, grid, r * run, min((r + 1) * run, n), groups)
