@@ -17,6 +17,7 @@ FIRM = 0.75  # least overlap of a cluster that is found again, and least agreeme
 WITHOUT_BOUNDS = "Whether there are more groups without these bounds was not tried."
 _NEARLY_ALL = 0.95  # least share of the rows in one cluster if the others may be outliers
 _SAME = 0.9  # least agreement of fits that are nearly equal
+_FIRMER = 1.25  # times what clusters of permuted columns save; two such savings differ by less
 _TIE = 5.0  # nats by which another number of clusters is nearly as good, at a price factor of 1
 
 
@@ -96,8 +97,8 @@ class Structure:
         """The first that holds of one, none, weak, more, seed, parts, gradual, price, outliers, column,
         unknown, soft and clear.
 
-        none: clusters save nothing in any number on the merge path, or no more than in a table with permuted
-        columns. weak: one cluster is nearly as good. more: fewer clusters than were asked for are the better
+        none: clusters save nothing in any number on the merge path, or hardly more than in a table with
+        permuted columns. weak: one cluster is nearly as good. more: fewer clusters than were asked for are the better
         description, and links save less than these. seed, parts: fits from other seeds, or on parts of the
         rows, find other clusters. gradual: links between columns, or one continuous factor, save more, or
         columns depend on each other inside clusters as they do between them. price: four times the price
@@ -109,7 +110,8 @@ class Structure:
         if self.n_clusters == 1:
             return "one"
         more = 1 < self._best < self.n_clusters  # these may cost more than one cluster
-        least = max([-math.inf if more else 0.0, *self.null_savings])
+        by_chance = max(self.null_savings, default=-math.inf)
+        least = max(-math.inf if more else 0.0, by_chance, _FIRMER * by_chance)
         if self.saving is not None and self.saving <= least:
             return "none"
         if self.saving is not None and not self.n_sampled and not more and self.saving <= self.nearly:

@@ -41,7 +41,7 @@ def _important(page: Page) -> Iterator[tuple[str, str, str]]:
         if best == 1:
             better = "One description of all rows takes fewer nats"
         given = isinstance(page.model.n_clusters, int | np.integer)
-        asked = "were asked for" if given else "are within the bounds asked for"
+        asked = "were asked for" if given else "are " + page.shown_words
         yield (
             f"{page.K} groups {asked}, {best} would be found",
             f"{better}. Take the further borders as a choice of yours, not as a finding.",

@@ -270,6 +270,8 @@ class Page:
         asked = self.model.n_clusters
         if isinstance(asked, int | np.integer):
             return "as asked for" if asked == self.K else f"{asked} were asked for"
+        if self.K >= self.model.max_clusters:
+            return "the most that max_clusters allows"
         if self.model._asked:
             return "within the bounds asked for"
         return "all that pay for themselves" if self.model.merge_path_ else "at the price given"

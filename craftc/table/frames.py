@@ -300,7 +300,9 @@ _READERS = {"pandas": _read_pandas, "polars": _read_polars, "pyarrow": _read_pya
 
 
 class _ArraySource(ColumnSource):
-    """An array: all columns are numeric, unless it is Boolean or the caller names categorical columns."""
+    """An array: all columns are numeric, unless it is Boolean or holds objects, whose types decide as in a
+    frame, or the caller names categorical columns.
+    """
 
     named = False
 
@@ -313,10 +315,17 @@ class _ArraySource(ColumnSource):
         self._X: Array = cells.astype(str).astype(object) if self._is_text else cells
         self.n_rows, n_columns = cells.shape
         self.names = tuple(f"x{j}" for j in range(n_columns))
-        kind = ColumnKind.MIXED if self._X.dtype == object else kind_of_dtype(self._X.dtype)
-        self.kinds, self.narrow = [kind] * n_columns, [is_narrow(cells.dtype)] * n_columns
-        if self.kinds[0] == ColumnKind.OTHER:
+        self.kinds, self.narrow = self._kinds(), [is_narrow(cells.dtype)] * n_columns
+        if cells.dtype != object and self.kinds[0] == ColumnKind.OTHER:
             raise TypeError(_NOT_EITHER.format("x0", cells.dtype))
+
+    def _kinds(self) -> list[ColumnKind]:
+        """By the dtype; of cells of any type, by those of every column, as in a frame of objects."""
+        if self._is_text:
+            return [ColumnKind.MIXED] * len(self.names)
+        if self._X.dtype == object:
+            return [kind_of_cells(self._X[:, j]) for j in range(len(self.names))]
+        return [kind_of_dtype(self._X.dtype)] * len(self.names)
 
     def categorical_mask(self) -> Array:
         if self._is_text:
@@ -326,7 +335,7 @@ class _ArraySource(ColumnSource):
         return super().categorical_mask()
 
     def numbers(self, positions: Array, dtype: np.dtype[Any]) -> Array:
-        if self.kinds[0] != ColumnKind.NUMBER:
+        if self._X.dtype == object or self.kinds[0] != ColumnKind.NUMBER:
             return super().numbers(positions, dtype)
         X = self._X if len(positions) == len(self.names) else np.take(self._X, positions, axis=1)
         for j in positions if X.dtype.kind in "iu" and X.dtype.itemsize == 8 else ():

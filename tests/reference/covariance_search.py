@@ -12,6 +12,7 @@ merge only the pairs of the union are computed anew.
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 from operator import attrgetter
 from types import SimpleNamespace
@@ -213,12 +214,15 @@ def best_pair(delta):
 def best_form(t, starts, by_kmeans, target=None, covariances="auto"):
     """Whether the best state of all forms is tied, and the state; None where the last start is as short with
     tilts alone. ``starts``: (labels, masks); ``by_kmeans(n)``: labels of n clusters, by default 8 and at most
-    one for 10 rows. Where rows are less than ten times the columns, and three quarters of the 8 clusters or
-    more are left, twice as many are tried while rows are five times as many.
+    one for 10 rows. 16 are tried where a form is shorter than tilts alone. Where rows are less than ten times
+    the columns, and three quarters of the clusters or more are left, twice as many are tried. Rows are at
+    least ten times the 16 clusters, and five times other numbers of clusters.
     """
     fewest, found = target or 1, []
     first = target or min(8, int(t.N // 10))
-    again = target is None and first == 8 and 10 * len(covariance.block_columns(t)) > t.N
+    again = target is None and first == 8
+    few = 10 * len(covariance.block_columns(t)) > t.N
+    plain = length(t, of_masks(t, *starts[-1]), target) if covariances == "auto" else math.inf
     for tied in {"full": [False], "tied": [True]}.get(covariances, [True, False]):
         search = Search(t, tied=tied, full=covariances in ("full", "tied"))
 
@@ -237,7 +241,10 @@ def best_form(t, starts, by_kmeans, target=None, covariances="auto"):
         ends = [end for end in ends if fewest <= end.K]
         if ends:
             end, n = min(ends, key=attrgetter("J")), first
-            while again and 3 * n <= 4 * end.K and 10 * n <= t.N:
+            while again and 10 * n <= t.N:
+                shorter = n == 8 and 20 * n <= t.N and length(t, end, None) < plain
+                if not (shorter or (few and 3 * n <= 4 * end.K)):
+                    break
                 n *= 2
                 further = [search.run(now, fewest) for now in best_of_kmeans(n)]
                 end = min([end, *further], key=attrgetter("J"))
@@ -247,10 +254,8 @@ def best_form(t, starts, by_kmeans, target=None, covariances="auto"):
     _, search, end = min(found, key=lambda one: one[0])
     if target is None:
         end = search.run(end, fewest, far=True)
-    if covariances == "auto":
-        diagonal = of_masks(t, *starts[-1])
-        if length(t, diagonal, target) <= length(t, end, target) + search.tolerance:
-            return None
+    if plain <= length(t, end, target) + search.tolerance:
+        return None
     differs = any(len(block) for block in end.block) or end.normal.any()
     return (search.tied, end) if differs else None
 

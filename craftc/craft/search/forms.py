@@ -47,7 +47,7 @@ from craftc.table.moments import Moments
 
 _ROWS = 1 << 12  # among which forms are searched
 _EM_STEPS = 10  # for the correlations of a table with missing cells
-_KMEANS_CLUSTERS = 8  # of the starts by k-means, where the number of clusters is not given
+_KMEANS_CLUSTERS = 8  # of the first start by k-means, where the number of clusters is not given
 _FEW_ROWS, _MANY_LEFT = 10, 0.75  # rows for a column, and share of these clusters that is left
 
 
@@ -171,17 +171,23 @@ def best_form(
 ) -> Form | None:
     """The partition of the form with the shortest description, from start partitions with their masks and
     the best of `seeds`, partitions by k-means into a number of clusters; clusters with covariances of their
-    own also start from clusters with a shared one. In few rows, where the diagonal form finds too few
-    groups, k-means makes twice as many clusters if nearly all of them are left. None: the partition of the
-    diagonal form, the last start.
+    own also start from clusters with a shared one. k-means makes twice as many clusters, too, where the form
+    is then shorter than the diagonal one; and, in few rows, where the diagonal form finds too few groups,
+    while nearly all of them are left. None: the partition of the diagonal form, the last start.
 
     Partitions into a target number of clusters are compared by J, because their labels are equally hard.
     """
     spec, fewest = config.spec, target or 1
     N = config.rows_weight
     n_seeds = target or min(_KMEANS_CLUSTERS, int(N // 10))
-    again = target is None and n_seeds == _KMEANS_CLUSTERS and _FEW_ROWS * len(columns) > N
+    several = target is None and n_seeds == _KMEANS_CLUSTERS
+    few_rows = _FEW_ROWS * len(columns) > N
     at_starts = [without_empty_clusters(config, *start) for start in starts]
+    shortest, least = spec.covariance == "auto", np.inf
+    if shortest:
+        labels, mask = at_starts[-1]
+        diagonal = Clusters(config.moments(labels, len(mask)), config.background, spec, mask, keep=True)
+        least = diagonal.objective if target else soft_objective(config, diagonal, labels)
     found: list[tuple[float, CovarianceSearch[Labels, Labels], CovarianceState[Labels]]] = []
 
     def by_kmeans(n_clusters: int, search: CovarianceSearch[Labels, Labels]) -> list[CovarianceState[Labels]]:
@@ -201,7 +207,10 @@ def best_form(
         ends = [end for end in ends if fewest <= end.K]
         if ends:
             end, n = min(ends, key=attrgetter("objective")), n_seeds
-            while again and _MANY_LEFT * n <= end.K and 10 * n <= N:
+            while several and 10 * n <= N:
+                shorter = n == n_seeds and 20 * n <= N and length(search, end, None) < least
+                if not (shorter or (few_rows and _MANY_LEFT * n <= end.K)):
+                    break
                 n *= 2
                 ends = [end, *(search.run(state, fewest) for state in by_kmeans(n, search))]
                 end = min(ends, key=attrgetter("objective"))
@@ -212,10 +221,7 @@ def best_form(
     if target is None:
         end = search.run(end, fewest, far=True)
     own, softer = length(search, end, target), 0.0
-    if spec.covariance == "auto":
-        labels, mask = at_starts[-1]
-        diagonal = Clusters(config.moments(labels, len(mask)), config.background, spec, mask, keep=True)
-        least = diagonal.objective if target else soft_objective(config, diagonal, labels)
+    if shortest:
         if least <= own + search.tolerance:
             return None
         softer = (end.objective - own) - (diagonal.objective - least)
