@@ -232,8 +232,8 @@ def _reading(command: F) -> F:
             "--out-of-core/--in-memory",
             "in_batches",
             default=None,
-            help="Whether Parquet and Arrow files are read in batches (default: several of them, and one "
-            "whose size exceeds an eighth of the free memory).",
+            help="Whether Parquet and Arrow files are read in batches (default: where their size exceeds an "
+            "eighth of the free memory; `predict` also reads several files so).",
         ),
         click.option("--threads", type=int, metavar="N", help="Number of threads (default: all processors)."),
         click.option(

@@ -56,7 +56,7 @@ def run(options: PredictOptions) -> None:
     drift = None if options.fail_on_drift is None else Drift(fitted)
     try:
         with log.warnings_as_notes():
-            if is_read_in_batches(options):
+            if is_read_in_batches(options, each_file=True):
                 refuse_further_missing_cells(options)
                 _predict_files(fitted, options, log, drift)
             else:

@@ -4,6 +4,7 @@ of a Dask cluster read.
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from abc import ABC, abstractmethod
@@ -210,29 +211,37 @@ def table_like(
     return raw, rows, notes
 
 
-def is_read_in_batches(options: TableOptions) -> bool:
-    """Whether a table is read in batches: by options, or several files, or one large file, of Parquet or
-    Arrow.
+def is_read_in_batches(options: TableOptions, each_file: bool = False) -> bool:
+    """Whether a table is read in batches: by options, or Parquet or Arrow files that are large, or lie in
+    folders of a folder. `each_file`: several files are, however small, because each has a result.
     """
     if options.in_batches is not None or options.scheduler is not None:
         return options.in_batches is not False
-    several = bool(options.more) or (options.table != "-" and not os.path.isfile(options.table))
+    paths = [options.table, *options.more]
     try:  # the reader in memory reports the problem of a file
-        if several:
-            return _are_columnar([options.table, *options.more])
-        if not options.table.lower().endswith(COLUMNAR_SUFFIXES):
+        if options.table == "-" or not _are_columnar(paths):
             return False
+        several = len(paths) > 1 or not os.path.isfile(options.table)
+        if several and (each_file or any(map(_has_folders, paths))):
+            return True
         available = available_memory()
-        return available is not None and _SHARE * decoded_size(options.table) > available
+        return available is not None and _SHARE * decoded_size(paths) > available
     except (OSError, ImportError, ValueError, TypeError):
         return False
 
 
 def _are_columnar(paths: Sequence[str]) -> bool:
     """Whether files, folders and patterns hold Parquet or Arrow files, and no other tables."""
-    inside = [name for path in paths if os.path.isdir(path) for name in os.listdir(path)]
-    others = any(is_table_name(name) and not name.lower().endswith(COLUMNAR_SUFFIXES) for name in inside)
+    names = [path for path in paths if os.path.isfile(path)]
+    names += [name for path in paths if os.path.isdir(path) for name in os.listdir(path)]
+    others = any(is_table_name(name) and not name.lower().endswith(COLUMNAR_SUFFIXES) for name in names)
     return not others and bool(files_of(paths))
+
+
+def _has_folders(path: str) -> bool:
+    """Whether a folder holds folders, or a pattern matches them, whose files the reader in memory leaves."""
+    inside = os.path.join(glob.escape(path), "*") if os.path.isdir(path) else path
+    return any(map(os.path.isdir, glob.glob(inside)))
 
 
 def refuse_further_missing_cells(options: TableOptions) -> None:

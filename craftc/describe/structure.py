@@ -98,14 +98,13 @@ class Structure:
         unknown, soft and clear.
 
         none: clusters save nothing in any number on the merge path, or hardly more than in a table with
-        permuted columns. weak: one cluster is nearly as good. more: fewer clusters than were asked for are the better
-        description, and links save less than these. seed, parts: fits from other seeds, or on parts of the
-        rows, find other clusters. gradual: links between columns, or one continuous factor, save more, or
-        columns depend on each other inside clusters as they do between them. price: four times the price
-        leaves much fewer clusters, because columns depend on each other. outliers: all clusters but one hold
-        outliers or tails of that one. column: clusters are the values of
-        one column, and the others add less than half of what they save. soft: fewer than 90 % of the rows
-        are clearly placed.
+        permuted columns. weak: one cluster is nearly as good. more: fewer clusters than were asked for are
+        the better description, and links save less than these. seed, parts: fits from other seeds, or on
+        parts of the rows, find other clusters. gradual: links between columns, or one continuous factor, save
+        more, or columns depend on each other inside clusters as they do between them. price: four times the
+        price leaves much fewer clusters, because columns depend on each other. outliers: all clusters but one
+        hold outliers or tails of that one. column: clusters are the values of one column, and the others add
+        less than half of what they save. soft: fewer than 90 % of the rows are clearly placed.
         """
         if self.n_clusters == 1:
             return "one"

@@ -89,9 +89,9 @@ def test_the_page(run, folder):
     assert "was read in batches" in said
 
 
-def in_batches(table, wanted=None):
+def in_batches(table, wanted=None, **options):
     return sources.is_read_in_batches(
-        SimpleNamespace(table=table, more=(), in_batches=wanted, scheduler=None)
+        SimpleNamespace(table=table, more=(), in_batches=wanted, scheduler=None), **options
     )
 
 
@@ -111,9 +111,13 @@ def test_the_size_decides(folder, tmp_path, whole, monkeypatch):
     for available, wanted, expected in cases:
         monkeypatch.setattr(sources, "available_memory", lambda available=available: available)
         assert in_batches(one, wanted) is expected
+    files = [str(folder), str(folder / "*" / "*.parquet")]
+    for available, each_file in ((1, False), (10**12, True)):
+        monkeypatch.setattr(sources, "available_memory", lambda available=available: available)
+        assert all(in_batches(table, each_file=each_file) for table in files)
+    assert in_batches(files[0])  # whose folders the reader in memory leaves out
+    assert not in_batches(files[1])
     monkeypatch.setattr(sources, "available_memory", lambda: 1)
-    assert in_batches(str(folder))
-    assert in_batches(str(folder / "*" / "*.parquet"))
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 no more")
     for table in ("-", "nothing.parquet", str(tmp_path / "broken.parquet"), __file__):
         assert not in_batches(table)

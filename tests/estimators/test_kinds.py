@@ -452,3 +452,12 @@ def test_groups_are_found_and_noise_has_none(made, kind, seed):
     assert not model.feature_mask_[:, 6:].any()
     permuted = np.stack([rng.permutation(column) for column in X.T], axis=1)
     assert fit(permuted, kinds=dict.fromkeys(range(10), kind)).n_clusters_ == 1
+
+
+def test_arrays_and_lists_of_objects_as_a_frame():
+    frame = pd.DataFrame({"x": [1.0, 2.5, 4.0], "code": ["10", "11", "10"], "yes": [True, False, True]})
+    cells = frame.to_numpy(object)
+    for same in (cells, cells.tolist()):
+        table = MixedTable.from_data(same)
+        assert (table.numeric_names, table.categorical_names) == (("x0",), ("x1", "x2"))
+        assert table.schema.levels == (("10", "11"), (False, True))

@@ -48,6 +48,8 @@ def heart():
         ({"agreement": [0.5, 0.9], "overlap": 0.7}, "seed", "3 groups that move with the seed"),
         ({"agreement": [0.7, 0.9], "overlap": 0.8}, "clear", "3 clear groups"),
         ({"null_savings": [612.0], "agreement": [0.5]}, "none", "3 groups without structure"),
+        ({"null_savings": [500.0]}, "none", "3 groups without structure"),
+        ({"null_savings": [480.0]}, "clear", "3 clear groups"),
         ({"saving": -1.0, "null_savings": [-9.0]}, "none", "3 groups without structure"),
         ({"saving": None}, "clear", "3 clear groups"),
         ({"fewer": (2, 9.0)}, "more", "3 groups, more than the 2 that would be found"),
