@@ -47,7 +47,7 @@ def test_long_texts(run, tmp_path):
     path = write(tmp_path / "t.csv", table(lambda i: "abc"[i % 3] * 15_000))
     start = time.process_time()
     code, said, err = run("cluster", path, "--clusters", 2, "--details", "--out", tmp_path / "out")
-    assert time.process_time() - start < 20  # quadratic: minutes
+    assert time.process_time() - start < 60  # quadratic: many minutes
     assert (code, err) == (0, "")
     assert max(map(len, said.splitlines())) < 200
     assert (tmp_path / "out" / "report.html").stat().st_size < 200_000
@@ -72,7 +72,7 @@ def test_a_text_of_10_million_characters(run, tmp_path, where):
     path = write(tmp_path / "t.csv", text)
     start = time.process_time()
     code, said, err = run("cluster", path, "--clusters", 2, "--json", "--out", tmp_path / "out", *options)
-    assert time.process_time() - start < 20
+    assert time.process_time() - start < 60
     if where == "option":
         assert code == 2
         assert len(err) < 2200
