@@ -104,7 +104,7 @@ def match_columns(
         [name for name in schema.numeric_names if name not in dates],
         dates,
         dates_as="days" if wanted.isdisjoint(of_dates) else "parts",
-        all_parts=True,
+        fitted=True,
         decimal=str(said.get("decimal", "infer")),
         blanks="missing",
         split=[],

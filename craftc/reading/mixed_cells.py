@@ -45,7 +45,9 @@ def with_thousands(
         return numbers
     dotted = ["." in body for body in _bodies(texts)]
     if pointless and _SURELY <= sum(dotted) < len(dotted):
-        read = parse_numbers(texts, counts, semicolons=semicolons, forced=True, point=",")
+        read = parse_numbers(
+            texts, counts, semicolons=semicolons, forced=True, point=",", unsigned=numbers.unsigned
+        )
         if read is not None:
             read.changes = [each for each in read.changes if each != SEPARATED]
             read.changes.append("dots separate thousands (decimal='.' takes them as decimal points)")

@@ -428,9 +428,15 @@ class _Reader:
         point = str(recipe.get("decimal", self._point))
         # a fit on plain numbers, and one that multiplied out, have the numbers themselves
         scaled = bool(recipe.get("times")) or not recipe.get("unit") if forced else None
-        unit, semicolons = str(recipe.get("unit", "")), self._raw.semicolons
         numbers = parse_numbers(
-            cells, counts, semicolons=semicolons, forced=forced, point=point, scaled=scaled, unit=unit
+            cells,
+            counts,
+            semicolons=self._raw.semicolons,
+            forced=forced,
+            point=point,
+            scaled=scaled,
+            unit=str(recipe.get("unit", "")),
+            unsigned=str(recipe.get("unsigned", "")) if self._roles.fitted else None,
         )
         if numbers is None:
             if forced:
@@ -445,6 +451,8 @@ class _Reader:
             self._note_recipe(name, unit=numbers.unit, decimal=numbers.mark)
         if numbers.scaled:
             self._note_recipe(name, times=1)
+        if numbers.unsigned:
+            self._note_recipe(name, unsigned=numbers.unsigned)
         numbers.values, hours = hours_of_numbers(name, recipe, numbers.values)
         numbers.changes += hours + other_unit(name, recipe, numbers.values, numbers.unit, cells)
         remarks = [*numbers.changes, *filter(None, [bad_cells(name, numbers.bad, cells, counts)])]
@@ -535,7 +543,7 @@ class _Reader:
             parts = parts_of(days)
             if monthly:
                 del parts["hour"], parts["weekday"]
-            if not self._roles.all_parts:
+            if not self._roles.fitted:
                 few = [part for part in parts if not repeats(days, part)]
         added = [part for part in parts if part not in few]
         for part in added:
@@ -546,5 +554,5 @@ class _Reader:
         also += f"; they span fewer than {FEWEST_PERIODS} periods of: {', '.join(few)}" if few else ""
         also += "".join(f"; {each}" for each in remarks)
         self._notes.append(f"{quoted(name)} holds dates, which are used in days since 1970-01-01{also}.")
-        if not self._roles.recipes:
+        if not self._roles.fitted:
             self._notes += far_cells(name, "dates", sentinel_dates(days))

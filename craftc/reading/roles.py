@@ -29,7 +29,7 @@ class Roles:
     # of a fit: how the texts of columns were read, and the answers of split columns
     recipes: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     answers_of: Mapping[str, Answers] = field(default_factory=dict)
-    all_parts: bool = False  # whether parts are made of dates that span few periods, too
+    fitted: bool = False  # whether the columns are those of a fit, whatever the cells look like
     # what an error says about a column of `numeric` in which no cell is a number
     numeric_problem: str = "numbers are expected"
 
