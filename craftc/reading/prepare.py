@@ -255,8 +255,6 @@ class _Reader:
             self._put(name, text_levels(*self._texts(column)))
         elif INFERRED.get(kind) in (ColumnKind.NUMBER, ColumnKind.LEVEL):
             self._typed_numbers(name, column)
-        elif INFERRED.get(kind) == ColumnKind.EMPTY:
-            self._put(name, np.full(len(column), np.nan))
         else:
             column, mixed = with_cells_of_one_kind(column, kind, self._roles.decimal)
             self._notes += [f"{quoted(name)}: {mixed}."] if mixed else []

@@ -454,3 +454,21 @@ def test_signs_are_those_of_the_fit(scored, tmp_path, capsys, first, new, number
         assert main(["predict", str(tmp_path / "m.craftc"), str(tmp_path / name)]) == 0
         ids.append(capsys.readouterr().out)
     assert ids[0] == ids[1]
+
+
+@pytest.mark.parametrize("n", [20, 1])
+def test_boxes_that_nobody_ticks(tmp_path, n):
+    pytest.importorskip("openpyxl", reason="sheets are read with openpyxl")
+    first = pd.DataFrame(
+        {"news": np.where(GROUP, "x", ""), "mail": np.where(np.arange(N) % 3, "", "1"), "x": OTHER}
+    )
+    model = craftc.CRAFT(random_state=0).fit(craftc.read_table(first))
+    blank = pd.DataFrame({"news": [""] * n, "mail": None, "x": OTHER[:n]})
+    blank.to_excel(tmp_path / "new.xlsx", index=False)
+    blank.to_csv(tmp_path / "new.csv", index=False)
+    blank.to_parquet(tmp_path / "new.parquet")
+    files = [tmp_path / f"new.{suffix}" for suffix in ("xlsx", "csv", "parquet")]
+    for table in (*files, blank, blank.assign(news=None, mail=np.nan)):
+        found = craftc.read_table(table, like=model)
+        assert found["news"].tolist() == ["no"] * n
+        assert found["mail"].tolist() == ["0"] * n
