@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -117,6 +117,7 @@ class Numbers:
     unit: str = ""
     mark: str = ""  # decimal mark of the texts, if they need one to be read
     scaled: bool = False  # whether thousands and millions were multiplied out
+    units: list[str] = field(default_factory=list)  # of one quantity, which were converted
     unsigned: str = ""  # which of "(" and "-" are no signs: all numbers have "(", or "-.50" is half a franc
 
 
@@ -243,6 +244,7 @@ def parse_numbers(
     point: str = "",
     scaled: bool | None = None,
     unit: str = "",
+    units: Collection[str] = (),
     unsigned: str | None = None,
 ) -> Numbers | None:
     """Read the distinct texts of a column as numbers.
@@ -252,8 +254,8 @@ def parse_numbers(
     thousands separator, unless `point`, the decimal mark of the table, decides. `forced`: whether any number
     of cells may be no numbers. `scaled`: whether thousands and millions ("1.2k", "3 Mio.") are multiplied
     out; None: where they stand next to each other, or next to other numbers. `unit`: of an earlier table,
-    to which other units of the same quantity are converted, and thousands and millions of it. `unsigned`: of
-    an earlier table; None: the texts decide.
+    to which other units of the same quantity are converted, and thousands and millions of it. `units`: all
+    that were converted in the earlier table. `unsigned`: of that table; None: the texts decide.
 
     Returns None if too many cells are no numbers, or their units differ.
     """
@@ -262,9 +264,9 @@ def parse_numbers(
         return Numbers(plain, [], mark="." if any("." in text for text in texts) else "")
     shown = texts
     texts, bared = bare_texts(texts, forced and not unit)
-    if (found := parse_quantities(texts, counts, unit)) is not None:
+    if (found := parse_quantities(texts, counts, unit, units)) is not None:
         bad = [text for text, value in zip(shown, found.values, strict=True) if np.isnan(value)]
-        return Numbers(found.values, bad, [*bared, found.change], found.unit)
+        return Numbers(found.values, bad, [*bared, found.change], found.unit, units=found.units)
     first = texts[:SAMPLE]
     if not forced and 2 * sum(bool(_parse(text, ".") or _parse(text, ",")) for text in first) < len(first):
         return None

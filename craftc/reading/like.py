@@ -15,7 +15,7 @@ from craftc.reading.files import FileForm, RawTable
 from craftc.reading.input_file import TableError, did_you_mean
 from craftc.reading.joined import joined_of
 from craftc.reading.prepare import prepare
-from craftc.reading.roles import Roles, answer_name
+from craftc.reading.roles import Roles, answer_name, as_list
 from craftc.reading.several import Answers
 from craftc.table import Schema
 from craftc.table.dates import PARTS, part_name
@@ -168,12 +168,9 @@ def _as_days(name: str, days: pd.Series) -> list[str]:
 
 def _answers(recipe: Mapping[str, object]) -> Answers | None:
     """The answers of a column that was split in the fit."""
-    options = recipe.get("options")
-    if not isinstance(options, list):
+    if "options" not in recipe:
         return None
-    alone = recipe.get("alone")
-    gone = tuple(map(str, alone)) if isinstance(alone, list) else ()
-    return Answers(str(recipe["answers"]), tuple(map(str, options)), gone)
+    return Answers(str(recipe["answers"]), tuple(as_list(recipe, "options")), tuple(as_list(recipe, "alone")))
 
 
 def _parts_of(name: str, recipe: Mapping[str, object], taken: Sequence[str]) -> list[str]:

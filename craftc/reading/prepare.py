@@ -27,7 +27,7 @@ from craftc.reading.joined import find_joined
 from craftc.reading.labelled import own_labels
 from craftc.reading.levels import are_codes, items_of_scales, number_levels, text_levels
 from craftc.reading.mixed_cells import with_cells_of_one_kind, with_thousands
-from craftc.reading.quantities import in_unit, parse_durations, seconds_of
+from craftc.reading.quantities import in_unit, parse_durations, parse_quantities, seconds_of
 from craftc.reading.remarks import (
     about_answers,
     about_codes,
@@ -41,8 +41,9 @@ from craftc.reading.remarks import (
     far_cells,
     hours_of_numbers,
     other_unit,
+    words_among,
 )
-from craftc.reading.roles import PreparedTable, Roles, answer_name, blank_level, tick_of
+from craftc.reading.roles import PreparedTable, Roles, answer_name, as_list, blank_level, tick_of
 from craftc.reading.several import (
     Answers,
     answers_in,
@@ -314,6 +315,7 @@ class _Reader:
         codes, texts = self._texts(column)
         counts = np.bincount(codes[codes >= 0], minlength=len(texts))
         is_na = np.array([text.casefold() in NUMERIC_NA_VALUES for text in texts], dtype=bool)
+        is_na |= self._missing_in_fit(name, texts, counts)
         rest = np.flatnonzero(~is_na)
         cells, number_of = [texts[i] for i in rest], counts[rest]
         if "parts" in self._recipe(name) and self._as_parts(name, codes, texts, counts):
@@ -338,6 +340,20 @@ class _Reader:
                 self._notes += about_levels(name, texts, present)
             if is_na.any():
                 self._na_levels[name] = {text for text, each in zip(texts, is_na, strict=True) if each}
+
+    def _missing_in_fit(self, name: str, texts: list[str], counts: Integers) -> NDArray[np.bool_]:
+        """Which texts of a column of numbers or dates were missing in the fit, such as "tr", with a note."""
+        known = set(as_list(self._recipe(name), "missing")) if name not in self._roles.categorical else ()
+        are_known = [text.casefold() in known for text in texts]
+        if found := [text for text, own in zip(texts, are_known, strict=True) if own]:
+            self._notes.append(f"{quoted(name)}: {bad_cells(name, found, texts, counts)}, as in the fit.")
+        return np.array(are_known, dtype=bool)
+
+    def _bad_cells(self, name: str, bad: Sequence[str], cells: Sequence[str], counts: Integers) -> str:
+        """The remark about cells that became missing; a model keeps which words these are."""
+        if words := words_among(bad, cells, counts):
+            self._note_recipe(name, missing=words)
+        return bad_cells(name, bad, cells, counts)
 
     def _as_parts(self, name: str, codes: NDArray[np.intp], texts: list[str], counts: Integers) -> bool:
         """Whether the cells of a text column hold several numbers each, which become columns."""
@@ -415,7 +431,7 @@ class _Reader:
             dates = parse_dates(cells, counts, name=name, forced=by_name, known=known)
             if dates is not None and name not in self._roles.kept:
                 self._note_recipe(name, order=dates.order, first_year=dates.first_year)
-                remarks = [*filter(None, [dates.remark, bad_cells(name, dates.bad, cells, counts)])]
+                remarks = [*filter(None, [dates.remark, self._bad_cells(name, dates.bad, cells, counts)])]
                 self._dates(name, of_rows(dates.days), remarks, monthly=dates.monthly)
                 return True
             if have_leading_zeros(cells):
@@ -434,6 +450,7 @@ class _Reader:
             point=point,
             scaled=scaled,
             unit=str(recipe.get("unit", "")),
+            units=as_list(recipe, "units"),
             unsigned=str(recipe.get("unsigned", "")) if self._roles.fitted else None,
         )
         if numbers is None:
@@ -449,11 +466,13 @@ class _Reader:
             self._note_recipe(name, unit=numbers.unit, decimal=numbers.mark)
         if numbers.scaled:
             self._note_recipe(name, times=1)
+        if numbers.units:
+            self._note_recipe(name, units=numbers.units)
         if numbers.unsigned:
             self._note_recipe(name, unsigned=numbers.unsigned)
         numbers.values, hours = hours_of_numbers(name, recipe, numbers.values)
         numbers.changes += hours + other_unit(name, recipe, numbers.values, numbers.unit, cells)
-        remarks = [*numbers.changes, *filter(None, [bad_cells(name, numbers.bad, cells, counts)])]
+        remarks = [*numbers.changes, *filter(None, [self._bad_cells(name, numbers.bad, cells, counts)])]
         if remarks:
             self._notes.append(f"{quoted(name)} was read as numbers: {'; '.join(remarks)}.")
         self._numbers(name, of_rows(numbers.values), quantity=bool(numbers.changes))
@@ -464,13 +483,18 @@ class _Reader:
     ) -> bool:
         """Whether the cells of a text column are durations or times of day, which are then used in hours."""
         recipe, what = self._recipe(name), "duration"
-        known = bool(recipe.get(what)) or 60.0 <= seconds_of(str(recipe.get("unit", ""))) <= 86_400.0
+        unit = str(recipe.get("unit", ""))
+        known = bool(recipe.get(what)) or 60.0 <= seconds_of(unit) <= 86_400.0
         hours = None if recipe.get("time") else parse_durations(cells, counts, name, known)
+        if hours is not None and hours.bad and unit:  # which may have another unit, such as weeks
+            found = parse_quantities(cells, counts, unit, as_list(recipe, "units"))
+            if found is not None and np.isnan(found.values).sum() < len(hours.bad):
+                return False
         if hours is None:
             hours, what = parse_times(cells, counts, name, bool(recipe.get("time"))), "time"
         if hours is None:
             return False
-        bad = bad_cells(name, hours.bad, cells, counts)
+        bad = self._bad_cells(name, hours.bad, cells, counts)
         self._hours(name, of_rows(hours.values), what, "hours", f"; {bad}" if bad else "", cells)
         return True
 

@@ -55,6 +55,12 @@ class PreparedTable:
     kinds: dict[str, str | tuple[str, float]] = field(default_factory=dict)  # of days and periodic columns
 
 
+def as_list(recipe: Mapping[str, object], name: str) -> list[str]:
+    """The texts that a fit has noted under a name; none if it has not."""
+    noted = recipe.get(name)
+    return list(map(str, noted)) if isinstance(noted, list) else []
+
+
 _NEGATIVE = {"no", "n", "false", "nein", "non", "0", "none", "nan"}  # next to these a blank is not "no"
 
 
