@@ -120,6 +120,10 @@ def match_columns(
         table.frame[each.name] = each.column(table.frame)
     if unused:
         notes.append(note_of_unused(unused))
+    for name in dates.intersection(parts, table.frame.columns):
+        if table.frame[name].isna().all():  # no parts were made of it
+            for part in parts[name] & wanted:
+                table.frame[part] = np.nan
     absent = [name for name in schema.columns if name not in table.frame.columns]
     if absent:
         lacks = f"{path!r} lacks column(s) of the model: {listed(absent, _MOST)}"

@@ -26,7 +26,7 @@ from craftc.reading.input_file import TableError
 from craftc.reading.joined import find_joined
 from craftc.reading.labelled import own_labels
 from craftc.reading.levels import are_codes, items_of_scales, number_levels, text_levels
-from craftc.reading.mixed_cells import with_cells_of_one_kind, with_thousands
+from craftc.reading.mixed_cells import with_cells_of_one_kind, with_thousands, with_unit
 from craftc.reading.quantities import in_unit, parse_durations, parse_quantities, seconds_of
 from craftc.reading.remarks import (
     about_answers,
@@ -256,6 +256,8 @@ class _Reader:
             self._put(name, text_levels(*self._texts(column)))
         elif INFERRED.get(kind) in (ColumnKind.NUMBER, ColumnKind.LEVEL):
             self._typed_numbers(name, column)
+        elif name in self._raw.units and kind != "empty":
+            self._text(name, with_unit(column, self._raw.units[name]))
         else:
             column, mixed = with_cells_of_one_kind(column, kind, self._roles.decimal)
             self._notes += [f"{quoted(name)}: {mixed}."] if mixed else []
@@ -290,11 +292,15 @@ class _Reader:
         if name in self._roles.categorical:
             self._put(name, number_levels(values))
         else:
+            unit = self._raw.units.get(name, "")
             values, remarks = hours_of_numbers(name, self._recipe(name), values)
-            remarks += other_unit(name, self._recipe(name), values)
+            remarks += other_unit(name, self._recipe(name), values, unit)
             self._notes += [f"{quoted(name)}: {each}." for each in remarks]
+            if unit:
+                self._note_recipe(name, unit=unit, decimal="")
+                self._notes.append(f"{quoted(name)} was read as numbers: {unit!r} removed.")
             narrow = str(column.dtype).lower() in ("float32", "float16")
-            self._numbers(name, values, np.float32 if narrow else np.float64)
+            self._numbers(name, values, np.float32 if narrow else np.float64, quantity=bool(unit))
 
     # ---- text ----
 

@@ -216,3 +216,16 @@ def test_words_that_were_missing_in_the_fit_are_missing_in_every_row(cells, new)
         assert "that cannot be read became missing: " in notes
     with pytest.raises(ValueError, match="got 'high'"):
         read(["high", "tr"], like=model)
+
+
+@pytest.mark.parametrize("cell", ["tr", "", None])
+def test_rows_without_a_date_have_no_parts_of_it(cell):
+    cells = ["tr" if i % 9 == 0 else f"{1 + i % 28}/{1 + i % 12}/{2020 + i % 4}" for i in range(120)]
+    table = craftc.read_table(pd.DataFrame({"x": cells, "y": Y[:120]}), dates="parts")
+    assert list(table) == ["x", "x weekday", "y"]
+    model = craftc.CRAFT(random_state=0).fit(table)
+    new = craftc.read_table(pd.DataFrame({"x": [cell], "y": [0.0]}), like=model)
+    assert list(new) == list(table)
+    assert new.iloc[0, :2].isna().all()
+    with pytest.raises(ValueError, match="because a column holds no dates"):
+        craftc.read_table(pd.DataFrame({"x": ["high"], "y": [0.0]}), like=model)
