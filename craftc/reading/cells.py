@@ -259,8 +259,9 @@ def parse_numbers(
 
     Returns None if too many cells are no numbers, or their units differ.
     """
-    not_plain = (point == "," and any("." in text for text in texts)) or "-" in (unsigned or "")
-    if not not_plain and (plain := _plain_numbers(texts)) is not None:
+    thousands = point == "," and any("." in text for text in texts)
+    as_written = not thousands and "-" not in (unsigned or "")
+    if as_written and (plain := _plain_numbers(texts)) is not None:
         return Numbers(plain, [], mark="." if any("." in text for text in texts) else "")
     shown = texts
     texts, bared = bare_texts(texts, forced and not unit)
@@ -283,8 +284,8 @@ def parse_numbers(
     values = np.array([np.nan if each is None else each.value for each in read])
     changes = [*bared, *_changes(good)]
     marked = any("," in text or "." in text for text in texts)
-    units = Counter(each.unit for each in good if each.unit)
-    unit = units.most_common(1)[0][0] if units else ""
+    shares = Counter(each.unit for each in good if each.unit)
+    unit = shares.most_common(1)[0][0] if shares else ""
     return Numbers(
         values,
         bad,
@@ -462,13 +463,14 @@ def _not_all_negative(parsed: list[_Parsed | None], unsigned: str | None) -> lis
     """Numbers that are all in parentheses as positive ones; of a later table those in parentheses that had no
     sign in the fit.
     """
-    enclosed = [each is not None and _NEGATIVE in each.marks for each in parsed]
-    all_enclosed = all(each is None or own for each, own in zip(parsed, enclosed, strict=True))
+    all_enclosed = all(each is None or _NEGATIVE in each.marks for each in parsed)
     if not (all_enclosed if unsigned is None else "(" in unsigned):
         return parsed
     return [
-        replace(each, value=-each.value, marks=(_UNSIGNED["("],)) if each and own else each
-        for each, own in zip(parsed, enclosed, strict=True)
+        replace(each, value=-each.value, marks=(_UNSIGNED["("],))
+        if each and _NEGATIVE in each.marks
+        else each
+        for each in parsed
     ]
 
 
