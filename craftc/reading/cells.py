@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -33,6 +33,8 @@ _BOUNDS, _ROUGHLY = "bounds", "rough numbers"  # the first words of the changes 
 _NEGATIVE = "numbers in parentheses are negative"
 _PLURALS = ("s", "e", "n", "en", "es")
 _NO_CENTS = "dashes in the place of cents removed"
+#: Signs of negative numbers that are none in some columns, and the change that says so.
+_UNSIGNED = {"(": "parentheses removed", "-": "dashes in the place of whole amounts removed"}
 _TIMES_OUT = "multiplied out"  # the last words of the change that "k" or "Mio" causes
 #: Largest ratio of the medians of two kinds of numbers of a column that are of one size.
 ALIKE = 10.0
@@ -115,6 +117,8 @@ class Numbers:
     unit: str = ""
     mark: str = ""  # decimal mark of the texts, if they need one to be read
     scaled: bool = False  # whether thousands and millions were multiplied out
+    units: list[str] = field(default_factory=list)  # of one quantity, which were converted
+    unsigned: str = ""  # which of "(" and "-" are no signs: all numbers have "(", or "-.50" is half a franc
 
 
 @dataclass(slots=True)
@@ -240,6 +244,8 @@ def parse_numbers(
     point: str = "",
     scaled: bool | None = None,
     unit: str = "",
+    units: Collection[str] = (),
+    unsigned: str | None = None,
 ) -> Numbers | None:
     """Read the distinct texts of a column as numbers.
 
@@ -248,18 +254,20 @@ def parse_numbers(
     thousands separator, unless `point`, the decimal mark of the table, decides. `forced`: whether any number
     of cells may be no numbers. `scaled`: whether thousands and millions ("1.2k", "3 Mio.") are multiplied
     out; None: where they stand next to each other, or next to other numbers. `unit`: of an earlier table,
-    to which other units of the same quantity are converted, and thousands and millions of it.
+    to which other units of the same quantity are converted, and thousands and millions of it. `units`: all
+    that were converted in the earlier table. `unsigned`: of that table; None: the texts decide.
 
     Returns None if too many cells are no numbers, or their units differ.
     """
     thousands = point == "," and any("." in text for text in texts)
-    if not thousands and (plain := _plain_numbers(texts)) is not None:
+    as_written = not thousands and "-" not in (unsigned or "")
+    if as_written and (plain := _plain_numbers(texts)) is not None:
         return Numbers(plain, [], mark="." if any("." in text for text in texts) else "")
     shown = texts
     texts, bared = bare_texts(texts, forced and not unit)
-    if (found := parse_quantities(texts, counts, unit)) is not None:
+    if (found := parse_quantities(texts, counts, unit, units)) is not None:
         bad = [text for text, value in zip(shown, found.values, strict=True) if np.isnan(value)]
-        return Numbers(found.values, bad, [*bared, found.change], found.unit)
+        return Numbers(found.values, bad, [*bared, found.change], found.unit, units=found.units)
     first = texts[:SAMPLE]
     if not forced and 2 * sum(bool(_parse(text, ".") or _parse(text, ",")) for text in first) < len(first):
         return None
@@ -267,7 +275,8 @@ def parse_numbers(
     parsed = _multiplied(better, scaled, unit)
     if not forced and (_are_grades(texts, parsed) or _are_answers(texts)):
         return None
-    read = _of_one_unit(_of_one_number(_without_francs(texts, _not_all_negative(parsed)), unit), counts)
+    signed = _without_francs(texts, _not_all_negative(parsed, unsigned), unsigned)
+    read = _of_one_unit(_of_one_number(signed, unit), counts)
     good = [each for each in read if each is not None]
     bad = [text for text, each in zip(shown, read, strict=True) if each is None]
     if not good or (not forced and _is_category(texts, read, good, counts)):
@@ -275,10 +284,18 @@ def parse_numbers(
     values = np.array([np.nan if each is None else each.value for each in read])
     changes = [*bared, *_changes(good)]
     marked = any("," in text or "." in text for text in texts)
-    units = Counter(each.unit for each in good if each.unit)
-    unit = units.most_common(1)[0][0] if units else ""
+    shares = Counter(each.unit for each in good if each.unit)
+    unit = shares.most_common(1)[0][0] if shares else ""
     return Numbers(
-        values, bad, changes, unit, read_as if marked else "", any(_is_scaled(each) for each in good)
+        values,
+        bad,
+        changes,
+        unit,
+        mark=read_as if marked else "",
+        scaled=any(_is_scaled(each) for each in good),
+        unsigned="".join(
+            sign for sign, change in _UNSIGNED.items() if any(change in each.marks for each in good)
+        ),
     )
 
 
@@ -442,11 +459,19 @@ def _are_answers(texts: Sequence[str]) -> bool:
     )
 
 
-def _not_all_negative(parsed: list[_Parsed | None]) -> list[_Parsed | None]:
-    """Numbers that are all in parentheses, as positive ones."""
-    if not all(each is None or _NEGATIVE in each.marks for each in parsed):
+def _not_all_negative(parsed: list[_Parsed | None], unsigned: str | None) -> list[_Parsed | None]:
+    """Numbers that are all in parentheses as positive ones; of a later table those in parentheses that had no
+    sign in the fit.
+    """
+    all_enclosed = all(each is None or _NEGATIVE in each.marks for each in parsed)
+    if not (all_enclosed if unsigned is None else "(" in unsigned):
         return parsed
-    return [each and replace(each, value=-each.value, marks=("parentheses removed",)) for each in parsed]
+    return [
+        replace(each, value=-each.value, marks=(_UNSIGNED["("],))
+        if each and _NEGATIVE in each.marks
+        else each
+        for each in parsed
+    ]
 
 
 def _of_one_number(parsed: list[_Parsed | None], fitted: str) -> list[_Parsed | None]:
@@ -463,16 +488,26 @@ def _of_one_number(parsed: list[_Parsed | None], fitted: str) -> list[_Parsed | 
     return [each and replace(each, unit=plural.get(each.unit, each.unit)) for each in parsed]
 
 
-def _without_francs(texts: Sequence[str], parsed: list[_Parsed | None]) -> list[_Parsed | None]:
-    """Prices with "-.50" as half a franc, where others are written "5.-" and none is negative."""
-    if not any(each and _NO_CENTS in each.marks for each in parsed):
-        return parsed
+def _without_francs(
+    texts: Sequence[str], parsed: list[_Parsed | None], unsigned: str | None
+) -> list[_Parsed | None]:
+    """Prices with "-.50" as half a franc, where others are written "5.-" and none is negative, or where the
+    fit had such.
+    """
     cents = [_ONLY_CENTS.match(text) is not None for text in texts]
-    if any(each and each.value < 0.0 and not only for each, only in zip(parsed, cents, strict=True)):
-        return parsed
+    if "-" not in (unsigned or ""):
+        negative = any(
+            each and each.value < 0.0 and not only for each, only in zip(parsed, cents, strict=True)
+        )
+        if negative or not any(each and _NO_CENTS in each.marks for each in parsed):
+            return parsed
+    plain = [
+        _parse(_ONLY_CENTS.sub("", text), "," if "," in text else ".") if only else None
+        for text, only in zip(texts, cents, strict=True)
+    ]
     return [
-        each if not only else _parse(_ONLY_CENTS.sub("", text), "," if "," in text else ".")
-        for text, each, only in zip(texts, parsed, cents, strict=True)
+        (own and replace(own, marks=(*own.marks, _UNSIGNED["-"]))) if only else each
+        for each, own, only in zip(parsed, plain, cents, strict=True)
     ]
 
 
@@ -533,6 +568,11 @@ def have_leading_zeros(texts: Sequence[str]) -> bool:
             return False
         padded |= text.startswith("0") and len(text) > 1
     return padded
+
+
+def is_number(cell: object) -> bool:
+    """Whether a cell of a typed column is a number, which NaN is not."""
+    return isinstance(cell, int | float) and not isinstance(cell, bool) and cell == cell
 
 
 def float_of(cell: object) -> float | None:

@@ -54,6 +54,8 @@ from craftc.reading.sheets import (
     merged_cells,
     n_hidden_rows,
     n_unsolved_formulas,
+    percent_cells,
+    show_percentages,
     side_by_side,
 )
 from craftc.reading.text_formats import arff_parts, is_arff, is_json_array, json_columns
@@ -92,6 +94,7 @@ class RawTable:
     labels: dict[str, str] = field(default_factory=dict)  # of columns, in a file of SPSS, Stata or SAS
     n_above: int | None = None  # lines above the rows, as `skip` counts them
     sheets: list[str] = field(default_factory=list)  # of a workbook, that are not empty
+    units: dict[str, str] = field(default_factory=dict)  # of columns of numbers, by their format in a sheet
     blank_above: dict[int, int] = field(default_factory=dict)  # rows below blank lines: how many are above
 
 
@@ -264,7 +267,7 @@ def _read_excel(file: InputFile, form: FileForm) -> RawTable:
     sheet = filled[name]
     sheet = sheet.astype(object).where(sheet.notna() & (sheet != ""), None)
     with _refused(file):
-        merged = merged_cells(content, name)
+        merged, formatted = merged_cells(content, name), percent_cells(content, name)
         n_hidden, n_unsolved = n_hidden_rows(content, name), n_unsolved_formulas(content, name)
     if n_hidden:
         notes.append(f"{n_hidden:,} row(s) that the sheet hides, as by a filter, were read, too.")
@@ -292,9 +295,11 @@ def _read_excel(file: InputFile, form: FileForm) -> RawTable:
         notes.append(f"{n_tall:,} merged cell(s) hold in each of their rows.")
     if not form.all_lines:
         _set_headings_aside(sheet, [each for each in merged if each.first >= start], notes)
-    frame = sheet.iloc[start:].reset_index(drop=True)
-    frame.columns = names
-    return RawTable(frame.infer_objects(), notes, n_above=start, sheets=list(filled))
+    frame = sheet.iloc[start:].copy()
+    in_percent = set(show_percentages(frame, formatted))
+    units = {name: "%" for name, column in zip(names, frame.columns, strict=True) if column in in_percent}
+    frame = frame.reset_index(drop=True).set_axis(names, axis=1)
+    return RawTable(frame.infer_objects(), notes, n_above=start, sheets=list(filled), units=units)
 
 
 def _set_headings_aside(sheet: pd.DataFrame, merged: Sequence[Merged], notes: list[str]) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from craftc._common.messages import as_text, listed, need_pandas, quoted
 from craftc.reading.cells import float_of
+from craftc.table.kinds import truth_of
 from craftc.table.tick_groups import FEWEST_ROWS, is_off, on_level, stem_of, tick_groups
 
 if TYPE_CHECKING:
@@ -112,16 +113,18 @@ def find_joined(columns: Mapping[str, pd.Series], taken: Collection[str]) -> lis
 
 
 def _cells(column: pd.Series, tick: str) -> NDArray[np.int8]:
-    """1 for a tick, 0 for none, -1 for a missing or another cell."""
+    """1 for a tick, 0 for none, -1 for a missing or another cell; another word for true is a tick, too."""
     pd = need_pandas()
     codes, cells = pd.factorize(column.astype(object))
-    number = float_of(tick)
+    number, is_truth = float_of(tick), truth_of(tick) is True
 
     def of(cell: object) -> int:
         text = as_text(cell).strip()
         if text.casefold() == tick.casefold() or (number is not None and float_of(text) == number):
             return 1
-        return 0 if is_off(text) else -1
+        if is_off(text) or (is_truth and truth_of(text) is False):
+            return 0
+        return 1 if is_truth and truth_of(text) else -1
 
     ticked: NDArray[np.int8] = np.array([*map(of, cells), -1], np.int8)[codes]
     return ticked

@@ -15,7 +15,7 @@ from craftc.reading.files import FileForm, RawTable
 from craftc.reading.input_file import TableError, did_you_mean
 from craftc.reading.joined import joined_of
 from craftc.reading.prepare import prepare
-from craftc.reading.roles import Roles, answer_name
+from craftc.reading.roles import Roles, answer_name, as_list
 from craftc.reading.several import Answers
 from craftc.table import Schema
 from craftc.table.dates import PARTS, part_name
@@ -104,7 +104,7 @@ def match_columns(
         [name for name in schema.numeric_names if name not in dates],
         dates,
         dates_as="days" if wanted.isdisjoint(of_dates) else "parts",
-        all_parts=True,
+        fitted=True,
         decimal=str(said.get("decimal", "infer")),
         blanks="missing",
         split=[],
@@ -120,6 +120,10 @@ def match_columns(
         table.frame[each.name] = each.column(table.frame)
     if unused:
         notes.append(note_of_unused(unused))
+    for name in dates.intersection(parts, table.frame.columns):
+        if table.frame[name].isna().all():  # no parts were made of it
+            for part in parts[name] & wanted:
+                table.frame[part] = np.nan
     absent = [name for name in schema.columns if name not in table.frame.columns]
     if absent:
         lacks = f"{path!r} lacks column(s) of the model: {listed(absent, _MOST)}"
@@ -168,12 +172,9 @@ def _as_days(name: str, days: pd.Series) -> list[str]:
 
 def _answers(recipe: Mapping[str, object]) -> Answers | None:
     """The answers of a column that was split in the fit."""
-    options = recipe.get("options")
-    if not isinstance(options, list):
+    if "options" not in recipe:
         return None
-    alone = recipe.get("alone")
-    gone = tuple(map(str, alone)) if isinstance(alone, list) else ()
-    return Answers(str(recipe["answers"]), tuple(map(str, options)), gone)
+    return Answers(str(recipe["answers"]), tuple(as_list(recipe, "options")), tuple(as_list(recipe, "alone")))
 
 
 def _parts_of(name: str, recipe: Mapping[str, object], taken: Sequence[str]) -> list[str]:

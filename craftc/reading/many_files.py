@@ -14,6 +14,7 @@ from craftc._common.messages import as_text, listed, need_pandas, quoted
 from craftc.reading.cells import NA_VALUES, certain_mark, is_datum
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError, did_you_mean
+from craftc.reading.mixed_cells import with_unit
 from craftc.reading.records import NAMELESS
 from craftc.table.out_of_core import FORMATS
 
@@ -117,9 +118,14 @@ def joined(paths: Sequence[str], tables: Sequence[RawTable], n_lines: Sequence[i
     if len(names) > _MOST:
         rows = f"{listed(names, _MOST)} ({sum(map(len, frames)):,} rows)"
     notes.insert(0, f"{len(names)} files were read as one table, rows numbered through them: {rows}.")
-    columns = {}
+    columns, units = {}, _common_units(tables)
     for column in first.columns:
         parts = [frame[column] for frame in frames]
+        if column not in units:
+            parts = [
+                with_unit(part, table.units[column]) if column in table.units else part
+                for part, table in zip(parts, tables, strict=True)
+            ]
         _check_marks(str(column), names, parts)
         if any(part.dtype != parts[0].dtype for part in parts):
             columns[column] = pandas.concat([part.astype(object) for part in parts]).infer_objects()
@@ -130,7 +136,15 @@ def joined(paths: Sequence[str], tables: Sequence[RawTable], n_lines: Sequence[i
         notes + _notes_of(names, tables),
         all(table.semicolons for table in tables),
         labels=tables[0].labels,
+        units=units,
     )
+
+
+def _common_units(tables: Sequence[RawTable]) -> dict[str, str]:
+    """The units that the sheets of all files show."""
+    return {
+        name: unit for name, unit in tables[0].units.items() if all(name in each.units for each in tables)
+    }
 
 
 def _short(paths: Sequence[str]) -> list[str]:

@@ -20,6 +20,7 @@ from craftc.reading.cells import (
     as_number_with_comma,
     certain_mark,
     dressed,
+    is_number,
     parse_numbers,
 )
 
@@ -45,7 +46,9 @@ def with_thousands(
         return numbers
     dotted = ["." in body for body in _bodies(texts)]
     if pointless and _SURELY <= sum(dotted) < len(dotted):
-        read = parse_numbers(texts, counts, semicolons=semicolons, forced=True, point=",")
+        read = parse_numbers(
+            texts, counts, semicolons=semicolons, forced=True, point=",", unsigned=numbers.unsigned
+        )
         if read is not None:
             read.changes = [each for each in read.changes if each != SEPARATED]
             read.changes.append("dots separate thousands (decimal='.' takes them as decimal points)")
@@ -83,7 +86,7 @@ def with_cells_of_one_kind(column: pd.Series, kind: str, decimal: str) -> tuple[
     if kind not in ("mixed", "mixed-integer"):
         return column, ""
     cells = column.dropna().tolist()
-    numbers = np.array([float(cell) for cell in cells if _is_number(cell)])
+    numbers = np.array([float(cell) for cell in cells if is_number(cell)])
     if not len(numbers):
         return column, ""
     if 2 * sum(isinstance(cell, date) for cell in cells) > len(cells):
@@ -95,11 +98,16 @@ def with_cells_of_one_kind(column: pd.Series, kind: str, decimal: str) -> tuple[
     return column, ""
 
 
+def with_unit(column: pd.Series, unit: str) -> pd.Series:
+    """A column with its numbers, which a sheet shows with this unit, as texts with it."""
+    return column.map(lambda cell: f"{as_text(cell)}{unit}" if is_number(cell) else cell)
+
+
 def _with_dates(column: pd.Series, days: Floats) -> tuple[pd.Series, str]:
     """A column with its numbers, days of a spreadsheet, as dates."""
     pd = need_pandas()
     dates = column.map(
-        lambda cell: pd.Timestamp(_DAY_0) + pd.Timedelta(days=cell) if _is_number(cell) else cell
+        lambda cell: pd.Timestamp(_DAY_0) + pd.Timedelta(days=cell) if is_number(cell) else cell
     )
     return dates, f"numbers such as {as_text(days[0])} among its dates are days of a spreadsheet"
 
@@ -110,10 +118,6 @@ def _with_points(column: pd.Series, texts: Sequence[str]) -> tuple[pd.Series, st
     plain = column.map(lambda cell: read.get(cell.strip(), cell) if isinstance(cell, str) else cell)
     example = f"texts such as {next((text for text in read if '.' in text), texts[0])!r} among its numbers"
     return plain, f"{example} have decimal commas (decimal='.' takes their dots as decimal points)"
-
-
-def _is_number(cell: object) -> bool:
-    return isinstance(cell, int | float) and not isinstance(cell, bool)
 
 
 def _have_commas(texts: Sequence[str], numbers: Floats) -> bool:

@@ -26,8 +26,8 @@ from craftc.reading.input_file import TableError
 from craftc.reading.joined import find_joined
 from craftc.reading.labelled import own_labels
 from craftc.reading.levels import are_codes, items_of_scales, number_levels, text_levels
-from craftc.reading.mixed_cells import with_cells_of_one_kind, with_thousands
-from craftc.reading.quantities import in_unit, parse_durations, seconds_of
+from craftc.reading.mixed_cells import with_cells_of_one_kind, with_thousands, with_unit
+from craftc.reading.quantities import in_unit, parse_durations, parse_quantities, seconds_of
 from craftc.reading.remarks import (
     about_answers,
     about_codes,
@@ -41,8 +41,9 @@ from craftc.reading.remarks import (
     far_cells,
     hours_of_numbers,
     other_unit,
+    words_among,
 )
-from craftc.reading.roles import PreparedTable, Roles, answer_name, blank_level, tick_of
+from craftc.reading.roles import PreparedTable, Roles, answer_name, as_list, blank_level, tick_of
 from craftc.reading.several import (
     Answers,
     answers_in,
@@ -255,8 +256,8 @@ class _Reader:
             self._put(name, text_levels(*self._texts(column)))
         elif INFERRED.get(kind) in (ColumnKind.NUMBER, ColumnKind.LEVEL):
             self._typed_numbers(name, column)
-        elif INFERRED.get(kind) == ColumnKind.EMPTY:
-            self._put(name, np.full(len(column), np.nan))
+        elif name in self._raw.units and kind != "empty":
+            self._text(name, with_unit(column, self._raw.units[name]))
         else:
             column, mixed = with_cells_of_one_kind(column, kind, self._roles.decimal)
             self._notes += [f"{quoted(name)}: {mixed}."] if mixed else []
@@ -291,11 +292,15 @@ class _Reader:
         if name in self._roles.categorical:
             self._put(name, number_levels(values))
         else:
+            unit = self._raw.units.get(name, "")
             values, remarks = hours_of_numbers(name, self._recipe(name), values)
-            remarks += other_unit(name, self._recipe(name), values)
+            remarks += other_unit(name, self._recipe(name), values, unit)
             self._notes += [f"{quoted(name)}: {each}." for each in remarks]
+            if unit:
+                self._note_recipe(name, unit=unit, decimal="")
+                self._notes.append(f"{quoted(name)} was read as numbers: {unit!r} removed.")
             narrow = str(column.dtype).lower() in ("float32", "float16")
-            self._numbers(name, values, np.float32 if narrow else np.float64)
+            self._numbers(name, values, np.float32 if narrow else np.float64, quantity=bool(unit))
 
     # ---- text ----
 
@@ -316,6 +321,7 @@ class _Reader:
         codes, texts = self._texts(column)
         counts = np.bincount(codes[codes >= 0], minlength=len(texts))
         is_na = np.array([text.casefold() in NUMERIC_NA_VALUES for text in texts], dtype=bool)
+        is_na |= self._missing_in_fit(name, texts, counts)
         rest = np.flatnonzero(~is_na)
         cells, number_of = [texts[i] for i in rest], counts[rest]
         if "parts" in self._recipe(name) and self._as_parts(name, codes, texts, counts):
@@ -340,6 +346,20 @@ class _Reader:
                 self._notes += about_levels(name, texts, present)
             if is_na.any():
                 self._na_levels[name] = {text for text, each in zip(texts, is_na, strict=True) if each}
+
+    def _missing_in_fit(self, name: str, texts: list[str], counts: Integers) -> NDArray[np.bool_]:
+        """Which texts of a column of numbers or dates were missing in the fit, such as "tr", with a note."""
+        known = set(as_list(self._recipe(name), "missing")) if name not in self._roles.categorical else ()
+        are_known = [text.casefold() in known for text in texts]
+        if found := [text for text, own in zip(texts, are_known, strict=True) if own]:
+            self._notes.append(f"{quoted(name)}: {bad_cells(name, found, texts, counts)}, as in the fit.")
+        return np.array(are_known, dtype=bool)
+
+    def _bad_cells(self, name: str, bad: Sequence[str], cells: Sequence[str], counts: Integers) -> str:
+        """The remark about cells that became missing; a model keeps which words these are."""
+        if words := words_among(bad, cells, counts):
+            self._note_recipe(name, missing=words)
+        return bad_cells(name, bad, cells, counts)
 
     def _as_parts(self, name: str, codes: NDArray[np.intp], texts: list[str], counts: Integers) -> bool:
         """Whether the cells of a text column hold several numbers each, which become columns."""
@@ -417,7 +437,7 @@ class _Reader:
             dates = parse_dates(cells, counts, name=name, forced=by_name, known=known)
             if dates is not None and name not in self._roles.kept:
                 self._note_recipe(name, order=dates.order, first_year=dates.first_year)
-                remarks = [*filter(None, [dates.remark, bad_cells(name, dates.bad, cells, counts)])]
+                remarks = [*filter(None, [dates.remark, self._bad_cells(name, dates.bad, cells, counts)])]
                 self._dates(name, of_rows(dates.days), remarks, monthly=dates.monthly)
                 return True
             if have_leading_zeros(cells):
@@ -428,9 +448,16 @@ class _Reader:
         point = str(recipe.get("decimal", self._point))
         # a fit on plain numbers, and one that multiplied out, have the numbers themselves
         scaled = bool(recipe.get("times")) or not recipe.get("unit") if forced else None
-        unit, semicolons = str(recipe.get("unit", "")), self._raw.semicolons
         numbers = parse_numbers(
-            cells, counts, semicolons=semicolons, forced=forced, point=point, scaled=scaled, unit=unit
+            cells,
+            counts,
+            semicolons=self._raw.semicolons,
+            forced=forced,
+            point=point,
+            scaled=scaled,
+            unit=str(recipe.get("unit", "")),
+            units=as_list(recipe, "units"),
+            unsigned=str(recipe.get("unsigned", "")) if self._roles.fitted else None,
         )
         if numbers is None:
             if forced:
@@ -445,9 +472,13 @@ class _Reader:
             self._note_recipe(name, unit=numbers.unit, decimal=numbers.mark)
         if numbers.scaled:
             self._note_recipe(name, times=1)
+        if numbers.units:
+            self._note_recipe(name, units=numbers.units)
+        if numbers.unsigned:
+            self._note_recipe(name, unsigned=numbers.unsigned)
         numbers.values, hours = hours_of_numbers(name, recipe, numbers.values)
         numbers.changes += hours + other_unit(name, recipe, numbers.values, numbers.unit, cells)
-        remarks = [*numbers.changes, *filter(None, [bad_cells(name, numbers.bad, cells, counts)])]
+        remarks = [*numbers.changes, *filter(None, [self._bad_cells(name, numbers.bad, cells, counts)])]
         if remarks:
             self._notes.append(f"{quoted(name)} was read as numbers: {'; '.join(remarks)}.")
         self._numbers(name, of_rows(numbers.values), quantity=bool(numbers.changes))
@@ -458,13 +489,18 @@ class _Reader:
     ) -> bool:
         """Whether the cells of a text column are durations or times of day, which are then used in hours."""
         recipe, what = self._recipe(name), "duration"
-        known = bool(recipe.get(what)) or 60.0 <= seconds_of(str(recipe.get("unit", ""))) <= 86_400.0
+        unit = str(recipe.get("unit", ""))
+        known = bool(recipe.get(what)) or 60.0 <= seconds_of(unit) <= 86_400.0
         hours = None if recipe.get("time") else parse_durations(cells, counts, name, known)
+        if hours is not None and hours.bad and unit:  # which may have another unit, such as weeks
+            found = parse_quantities(cells, counts, unit, as_list(recipe, "units"))
+            if found is not None and np.isnan(found.values).sum() < len(hours.bad):
+                return False
         if hours is None:
             hours, what = parse_times(cells, counts, name, bool(recipe.get("time"))), "time"
         if hours is None:
             return False
-        bad = bad_cells(name, hours.bad, cells, counts)
+        bad = self._bad_cells(name, hours.bad, cells, counts)
         self._hours(name, of_rows(hours.values), what, "hours", f"; {bad}" if bad else "", cells)
         return True
 
@@ -535,7 +571,7 @@ class _Reader:
             parts = parts_of(days)
             if monthly:
                 del parts["hour"], parts["weekday"]
-            if not self._roles.all_parts:
+            if not self._roles.fitted:
                 few = [part for part in parts if not repeats(days, part)]
         added = [part for part in parts if part not in few]
         for part in added:
@@ -546,5 +582,5 @@ class _Reader:
         also += f"; they span fewer than {FEWEST_PERIODS} periods of: {', '.join(few)}" if few else ""
         also += "".join(f"; {each}" for each in remarks)
         self._notes.append(f"{quoted(name)} holds dates, which are used in days since 1970-01-01{also}.")
-        if not self._roles.recipes:
+        if not self._roles.fitted:
             self._notes += far_cells(name, "dates", sentinel_dates(days))

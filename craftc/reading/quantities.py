@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +51,7 @@ UNIT_NAMES = frozenset(name for family in _FAMILIES for _, names in family for n
 #: A number that needs no unit.
 ZERO = re.compile(r"0+(?:[.,]0+)?")
 _MINUTES_OR_MONTHS = "m"
+_FACTORS = {"M": "m", "B": "b"}  # millions and billions rather than another spelling of these units
 _AMOUNT = r"(\d+(?:[.,]\d+)?)\s?([^\W\d_]+\.?|['\"])"
 _TEXT = re.compile(rf"(?:{_AMOUNT},?\s*)+(?P<rest>\d{{1,2}})?(?:\s(?:ago|old|alt))?")
 _PART = re.compile(_AMOUNT)
@@ -64,9 +65,9 @@ _FORMS = (
         r"P(?=.)(?:(?P<day>\d+)D)?(?:T(?:(?P<hour>\d+)H)?(?:(?P<minute>\d+)M)?(?:(?P<second>\d+(?:\.\d+)?)S)?)?"
     ),
     re.compile(
-        r"(?=\d)(?:(?P<day>\d+)\s?(?:d|days?|tage?|jours?|j)\b,?\s*)?"
-        r"(?:(?P<hour>\d+)\s?(?:h|hrs?|hours?|std|stunden?|heures?)\b\.?,?\s*)?"
-        r"(?:(?P<minute>\d+)\s?(?:m|min|mins|minutes?|minuten?)\b\.?,?\s*)?"
+        r"(?=\d)(?:(?P<day>\d+(?:[.,]\d+)?)\s?(?:d|days?|tage?|jours?|j)\b,?\s*)?"
+        r"(?:(?P<hour>\d+(?:[.,]\d+)?)\s?(?:h|hrs?|hours?|std|stunden?|heures?)\b\.?,?\s*)?"
+        r"(?:(?P<minute>\d+(?:[.,]\d+)?)\s?(?:m|min|mins|minutes?|minuten?)\b\.?,?\s*)?"
         r"(?:(?P<second>\d+(?:[.,]\d+)?)\s?(?:s|secs?|seconds?|sek|sekunden?|secondes?)\b\.?)?",
         re.IGNORECASE,
     ),
@@ -90,10 +91,14 @@ class Quantities:
     values: Floats
     unit: str
     change: str  # what was converted or added, in words
+    units: list[str]  # of the texts, which say what "m" is, in small letters
 
 
-def parse_quantities(texts: Sequence[str], counts: Integers, wanted: str = "") -> Quantities | None:
+def parse_quantities(
+    texts: Sequence[str], counts: Integers, wanted: str = "", also: Collection[str] = ()
+) -> Quantities | None:
     """Read texts with several units of one quantity in the most frequent of these, or in the unit `wanted`.
+    `also`: further units of the column, in an earlier table.
 
     Returns None if too many texts are no quantities, they have one unit, or few different sizes.
     """
@@ -101,16 +106,20 @@ def parse_quantities(texts: Sequence[str], counts: Integers, wanted: str = "") -
     if 2 * sum(_TEXT.fullmatch(text.translate(_SIGNS)) is not None for text in first) < len(first):
         return None
     split = [_parts(text) for text in texts]
+    own_name = wanted.translate(_SIGNS).rstrip(".")
     several = next((text for text, parts in zip(texts, split, strict=True) if len(parts) > 1), "")
-    used = {unit.casefold() for parts in split for _, unit in parts} - {""}
-    if (not several and used <= {wanted.casefold()}) or (len(used) < 2 and not several and not wanted):
+    written = {_FACTORS.get(unit, unit) for parts in split for _, unit in parts} - {""}
+    used = set(map(str.casefold, written))
+    if not several and (written <= {own_name} if wanted else len(written) < 2):
         return None
     best: tuple[int, Floats, dict[str, float]] | None = None
     for family in _FAMILIES:
         size_of = {name.casefold(): size for size, names in reversed(family) for name in names.split()}
         if family is _FAMILIES[0]:
-            years = bool(used.intersection(family[0][1].split()))
+            years = not {*used, *also, own_name.casefold()}.isdisjoint(family[0][1].split())
             size_of[_MINUTES_OR_MONTHS] = family[1 if years else 5][0]
+        if wanted and own_name.casefold() not in size_of:
+            continue
         sizes = [size for size, _ in family]
         read = [
             0.0 if ZERO.fullmatch(text) else _size(parts, size_of, sizes)
@@ -120,7 +129,8 @@ def parse_quantities(texts: Sequence[str], counts: Integers, wanted: str = "") -
         n_cells = int(counts[np.isfinite(values)].sum())
         if best is None or n_cells > best[0]:
             best = n_cells, values, size_of
-    assert best is not None
+    if best is None:
+        return None
     _, values, size_of = best
     good = np.isfinite(values)
     n_values = len(np.unique(values[good]))
@@ -130,18 +140,15 @@ def parse_quantities(texts: Sequence[str], counts: Integers, wanted: str = "") -
     for parts, n, ok in zip(split, counts.tolist(), good.tolist(), strict=True):
         if ok and parts:
             units[parts[0][1]] += n
-    unit = wanted if wanted.casefold() in size_of else units.most_common(1)[0][0]
+    unit = own_name or units.most_common(1)[0][0]
     own = size_of[unit.casefold()]
-    others = sorted(
-        each
-        for each in units
-        if (each.casefold() != unit.casefold() if wanted else size_of[each.casefold()] != own)
-    )
+    others = sorted(each for each in units if each != unit)
+    unit = wanted or unit
     if not others and not several:
         return None
     change = f"{', '.join(map(repr, others))} converted to {unit!r}" if others else ""
     added = f"the parts of cells such as {several!r} added, in {unit!r}" if several else ""
-    return Quantities(np.round(values / own, 9), unit, added or change)
+    return Quantities(np.round(values / own, 9), unit, added or change, sorted(used))
 
 
 def seconds_of(unit: str) -> float:

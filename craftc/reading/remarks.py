@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from craftc._common.messages import as_text, listed, quoted
 from craftc._common.typing import Floats
 from craftc.reading.cells import as_number, units_among
+from craftc.reading.dates import LONGEST
 from craftc.reading.input_file import TableError
 from craftc.reading.several import LISTS, Answers
 from craftc.reading.unusable import is_code
@@ -19,6 +20,7 @@ from craftc.table.personal import shown_cells
 _NOTED = 20  # rows with different whole numbers that are worth a note, at least
 _CODE_OF_MISSING = re.compile(r"-[1-9]\d{0,4}(\.0)?|(9{2,6}|8{2,5}|7{2,5})(\.0)?")
 _MOSTLY = 0.5  # share of the different texts that are numbers
+_WORDS = 20  # words for missing cells that a model keeps
 _MANY_TEXTS = 20  # different texts that are worth a note, at least
 
 
@@ -29,6 +31,16 @@ def bad_cells(name: str, bad: Sequence[str], cells: Sequence[str], counts: NDArr
     n_bad = sum(map(dict(zip(cells, counts.tolist(), strict=True)).__getitem__, bad))
     which = f"{n_bad} cell{'s' if n_bad > 1 else ''} that cannot be read"
     return f"{which} became missing: {shown_cells(name, bad)}"
+
+
+def words_among(bad: Sequence[str], cells: Sequence[str], counts: NDArray[np.intp]) -> list[str]:
+    """The most frequent words among cells that became missing, in small letters. Texts with digits may be
+    numbers of another form, which new rows may have to write as the fit did.
+    """
+    number_of = dict(zip(cells, counts.tolist(), strict=True))
+    words = [text for text in bad if len(text) <= LONGEST and not any(map(str.isdigit, text))]
+    words.sort(key=lambda text: -number_of[text])
+    return [*dict.fromkeys(map(str.casefold, words[:_WORDS]))]
 
 
 def different_units(name: str, cells: Sequence[str], counts: NDArray[np.intp]) -> list[str]:

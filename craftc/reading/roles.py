@@ -29,7 +29,7 @@ class Roles:
     # of a fit: how the texts of columns were read, and the answers of split columns
     recipes: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     answers_of: Mapping[str, Answers] = field(default_factory=dict)
-    all_parts: bool = False  # whether parts are made of dates that span few periods, too
+    fitted: bool = False  # whether the columns are those of a fit, whatever the cells look like
     # what an error says about a column of `numeric` in which no cell is a number
     numeric_problem: str = "numbers are expected"
 
@@ -53,6 +53,12 @@ class PreparedTable:
     unusable: dict[str, str] = field(default_factory=dict)  # column: reason
     codes: list[str] = field(default_factory=list)  # categorical columns that the table has as whole numbers
     kinds: dict[str, str | tuple[str, float]] = field(default_factory=dict)  # of days and periodic columns
+
+
+def as_list(recipe: Mapping[str, object], name: str) -> list[str]:
+    """The texts that a fit has noted under a name; none if it has not."""
+    noted = recipe.get(name)
+    return list(map(str, noted)) if isinstance(noted, list) else []
 
 
 _NEGATIVE = {"no", "n", "false", "nein", "non", "0", "none", "nan"}  # next to these a blank is not "no"

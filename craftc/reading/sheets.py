@@ -1,6 +1,6 @@
 """Sheets of a spreadsheet: merged cells, whose text a reader finds in the first of them alone; hidden sheets
-and rows; formulas without a result; and tables that stand next to the one that is read, behind an empty
-column.
+and rows; formulas without a result; cells formatted as percentages; and tables that stand next to the one
+that is read, behind an empty column.
 """
 
 from __future__ import annotations
@@ -9,16 +9,24 @@ import io
 import posixpath
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import numpy as np
 
 from craftc._common.messages import listed
 from craftc._common.typing import Bits, Ints
+from craftc.reading.cells import is_number
 
-_WORKBOOK = "xl/workbook.xml"
+if TYPE_CHECKING:
+    import pandas as pd
+
+_WORKBOOK, _STYLES = "xl/workbook.xml", "xl/styles.xml"
+_PERCENT_FORMATS = ("9", "10")  # of every workbook: 0% and 0.00%
+#: What is shown as it is in the format of a number, and conditions such as [Red].
+_LITERAL = re.compile(r'"[^"]*"|\\.|_.|\[[^\]]*\]')
 _RANGE = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="\$?([A-Z]{1,3})\$?(\d+):\$?([A-Z]{1,3})\$?(\d+)"')
 _HIDDEN_ROW = re.compile(rb'<(?:\w+:)?row\s[^>]*?hidden="(?:1|true)"[^>]*?>')
 #: A formula whose result was never stored; the empty text is a result.
@@ -76,6 +84,51 @@ def n_unsolved_formulas(content: io.BytesIO, sheet: str) -> int:
     with zipfile.ZipFile(content) as archive:
         path = _path_of(archive, sheet)
         return sum(1 for _ in _found(archive, path, _UNSOLVED)) if path else 0
+
+
+def percent_cells(content: io.BytesIO, sheet: str) -> dict[int, set[int]]:
+    """The rows, from 0, of the cells of a sheet that are formatted as percentages, by column."""
+    found: dict[int, set[int]] = {}
+    with zipfile.ZipFile(content) as archive:
+        path, styles = _path_of(archive, sheet), _percent_styles(archive)
+        if not path or not styles:
+            return {}
+        of_styles = rf'<(?:\w+:)?c\s(?=[^>]*\bs="(?:{"|".join(styles)})")[^>]*?\br="([A-Z]{{1,3}})(\d+)"'
+        for each in _found(archive, path, re.compile(of_styles.encode())):
+            found.setdefault(_position(each[1]), set()).add(int(each[2]) - 1)
+    return found
+
+
+def _percent_styles(archive: zipfile.ZipFile) -> list[str]:
+    """The numbers of the styles of cells whose format multiplies by 100."""
+    if _STYLES not in archive.namelist():
+        return []
+    styles = ElementTree.fromstring(archive.read(_STYLES))
+    formats = {
+        each.get("numFmtId", "")
+        for each in styles.iter()
+        if each.tag.endswith("}numFmt") and "%" in _LITERAL.sub("", each.get("formatCode", ""))
+    }
+    formats.update(_PERCENT_FORMATS)
+    of_cells = (each for each in styles.iter() if each.tag.endswith("}cellXfs"))
+    return [str(i) for each in of_cells for i, own in enumerate(each) if own.get("numFmtId") in formats]
+
+
+def show_percentages(rows: pd.DataFrame, formatted: Mapping[int, set[int]]) -> list[int]:
+    """Multiply by 100 the columns of a sheet most of whose numbers are formatted as percentages, as the sheet
+    shows them and a text file of it has them; returns these columns. The others stay as they are: all numbers
+    of a column are of one scale.
+    """
+    changed = []
+    for column, lines in formatted.items():
+        if column not in rows:
+            continue
+        cells = rows[column]
+        numbers = cells[[is_number(cell) for cell in cells]]
+        if len(numbers) and 2 * len(lines.intersection(numbers.index)) >= len(numbers):
+            rows.loc[numbers.index, column] = [float(f"{100.0 * number:.15g}") for number in numbers]
+            changed.append(column)
+    return changed
 
 
 def _path_of(archive: zipfile.ZipFile, sheet: str) -> str:

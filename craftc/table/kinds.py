@@ -220,6 +220,12 @@ def same_truth(text: str, words: Collection[str]) -> str | None:
     return next((own[value] for value in said if value in own), None)
 
 
+def truth_of(text: str) -> bool | None:
+    """What a word, a number or a ticked box says; None: neither true nor false."""
+    word = text.casefold()
+    return next((word == pair[0] for pair in (*_PAIRS, *_MARKS) if word in pair), None)
+
+
 def truth_level(value: bool, levels: Iterable[T]) -> T | None:
     """The level that a truth value stands for where both words of a pair are levels, as "yes" and "no" are;
     None if no pair is, or several are.

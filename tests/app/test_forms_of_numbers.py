@@ -159,6 +159,10 @@ def test_numbers_next_to_other_texts_are_noted():
         ("ends of a scale", ["10 - very likely"], [10]),
         ("flags", ["8.1 H"], [8.1]),
         ("one day", ["1 day"], [1]),
+        ("years and months in a cell", ["2m"], [2 / 12]),
+        ("years and months in a cell", ["2m", "9m", "11m"], [2 / 12, 9 / 12, 11 / 12]),
+        ("kilograms", ["110.23 lb", "220.46 LBS"], [50, 100]),
+        ("kilograms", ["3 Kg", "4 kgs"], [3, 4]),
     ],
 )
 def test_new_cells_are_read_as_those_of_the_fit(fitted, new, values):
@@ -166,3 +170,62 @@ def test_new_cells_are_read_as_those_of_the_fit(fitted, new, values):
     table = craftc.read_table(pd.DataFrame({"x": cells, "y": Y[:120]}))
     model = craftc.CRAFT(random_state=0).fit(table)
     assert read(new, like=model)[0] == pytest.approx(values, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("units", "new", "values"),
+    [
+        (("kg", "lb"), ["110.23 lb"], [50]),
+        (("km", "m"), ["500 m", "1200 m"], [0.5, 1.2]),
+        (("m", "km"), ["2 m"], [2]),
+        (("m", "cm"), ["90 cm"], [0.9]),
+        (("h", "min"), ["90 min"], [1.5]),
+        (("min", "sec"), [*["30 sec"] * 15, "46.9 min"], [*[0.5] * 15, 46.9]),
+        (("min.", "sec."), ["90 sec.", "2 min"], [1.5, 2]),
+        (("days", "weeks"), [*["3 days"] * 19, "2 weeks"], [*[3] * 19, 14]),
+        (("m", "y"), ["2m", "1y 2m"], [2, 14]),
+        (("l", "ml"), ["2 L", "250 ml"], [2, 0.25]),
+        (("kg", "Kg"), ["7 KG"], [7]),
+    ],
+)
+def test_new_rows_have_any_of_the_units_of_the_fit(units, new, values):
+    often, seldom = units
+    cells = [f"{i + 1} {seldom if i % 4 == 0 else often}" for i in range(120)]
+    model = craftc.CRAFT(random_state=0).fit(craftc.read_table(pd.DataFrame({"x": cells, "y": Y[:120]})))
+    assert read(new, like=model)[0] == pytest.approx(values, rel=1e-4)
+
+
+DATES = [f"{1 + i % 28}/{1 + i % 12}/2023" for i in range(120)]
+
+
+@pytest.mark.parametrize(
+    ("cells", "new"),
+    [
+        ([f"{i}.5" for i in range(120)], "7.5"),
+        ([f"{i} km" for i in range(120)], "7 km"),
+        ([f"{i % 24}:{i % 60:02d}" for i in range(120)], "7:30"),
+        (DATES, "13/5/2023"),
+    ],
+)
+def test_words_that_were_missing_in_the_fit_are_missing_in_every_row(cells, new):
+    cells = ["tr" if i % 9 == 0 else cell for i, cell in enumerate(cells)]
+    model = craftc.CRAFT(random_state=0).fit(craftc.read_table(pd.DataFrame({"x": cells, "y": Y[:120]})))
+    for some in (["tr"], ["TR", "tr"], ["tr", "tr", new]):
+        values, notes = read(some, like=model)
+        assert np.isnan(values).tolist() == [each != new for each in some]
+        assert "that cannot be read became missing: " in notes
+    with pytest.raises(ValueError, match="got 'high'"):
+        read(["high", "tr"], like=model)
+
+
+@pytest.mark.parametrize("cell", ["tr", "", None])
+def test_rows_without_a_date_have_no_parts_of_it(cell):
+    cells = ["tr" if i % 9 == 0 else f"{1 + i % 28}/{1 + i % 12}/{2020 + i % 4}" for i in range(120)]
+    table = craftc.read_table(pd.DataFrame({"x": cells, "y": Y[:120]}), dates="parts")
+    assert list(table) == ["x", "x weekday", "y"]
+    model = craftc.CRAFT(random_state=0).fit(table)
+    new = craftc.read_table(pd.DataFrame({"x": [cell], "y": [0.0]}), like=model)
+    assert list(new) == list(table)
+    assert new.iloc[0, :2].isna().all()
+    with pytest.raises(ValueError, match="because a column holds no dates"):
+        craftc.read_table(pd.DataFrame({"x": ["high"], "y": [0.0]}), like=model)

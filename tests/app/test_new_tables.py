@@ -424,3 +424,51 @@ def test_codes_of_missing_cells_that_the_fit_has_not_seen(scored, code):
     with pytest.warns(UserWarning, match=f"Column 'spend': cells of {code} lie outside the range of the fit"):
         scored(frame.to_csv(index=False), new.to_csv(index=False))
     scored(new.to_csv(index=False), new.to_csv(index=False))  # the fit has named them
+
+
+NEGATIVE = np.where(GROUP, [f"({i}.25)" for i in range(1, N + 1)], [f"{i}.25" for i in range(1, N + 1)])
+
+
+@pytest.mark.parametrize(
+    ("first", "new", "numbers"),
+    [
+        (NEGATIVE, ["(448.32)", "(1.00)"], [-448.32, -1]),
+        (NEGATIVE, ["(448.32)"], [-448.32]),
+        (NEGATIVE, ["(448.32)", "7.5"], [-448.32, 7.5]),
+        ([f"$ {each}" for each in NEGATIVE], ["$ (253.08)", "$(12)"], [-253.08, -12]),
+        ([f"{i}.25" for i in range(N)], ["(448.32)"], [-448.32]),  # no number of the fit is negative
+        ([f"({i}.25)" for i in range(N)], ["(448.32)", "7.5"], [448.32, 7.5]),  # nor is any of these
+        (["-.50", *(f"{i}.-" for i in range(1, N))], ["-.50", "-.75"], [0.5, 0.75]),
+    ],
+)
+def test_signs_are_those_of_the_fit(scored, tmp_path, capsys, first, new, numbers):
+    first, rest = csv(paid=first, x=OTHER), np.zeros(len(new))
+    found, _ = scored(first, csv(paid=new, x=rest))
+    assert found["paid"].tolist() == numbers
+    model = craftc.load_model(tmp_path / "m.craftc")
+    frame = craftc.read_table(pd.DataFrame({"paid": new, "x": rest}), like=model)
+    assert frame["paid"].tolist() == numbers
+    (tmp_path / "plain.csv").write_text(csv(paid=numbers, x=rest))
+    ids = []
+    for name in ("new.csv", "plain.csv"):
+        assert main(["predict", str(tmp_path / "m.craftc"), str(tmp_path / name)]) == 0
+        ids.append(capsys.readouterr().out)
+    assert ids[0] == ids[1]
+
+
+@pytest.mark.parametrize("n", [20, 1])
+def test_boxes_that_nobody_ticks(tmp_path, n):
+    pytest.importorskip("openpyxl", reason="sheets are read with openpyxl")
+    first = pd.DataFrame(
+        {"news": np.where(GROUP, "x", ""), "mail": np.where(np.arange(N) % 3, "", "1"), "x": OTHER}
+    )
+    model = craftc.CRAFT(random_state=0).fit(craftc.read_table(first))
+    blank = pd.DataFrame({"news": [""] * n, "mail": None, "x": OTHER[:n]})
+    blank.to_excel(tmp_path / "new.xlsx", index=False)
+    blank.to_csv(tmp_path / "new.csv", index=False)
+    blank.to_parquet(tmp_path / "new.parquet")
+    files = [tmp_path / f"new.{suffix}" for suffix in ("xlsx", "csv", "parquet")]
+    for table in (*files, blank, blank.assign(news=None, mail=np.nan)):
+        found = craftc.read_table(table, like=model)
+        assert found["news"].tolist() == ["no"] * n
+        assert found["mail"].tolist() == ["0"] * n

@@ -73,6 +73,39 @@ def test_new_rows_have_the_columns_of_the_file(tmp_path):
     assert craftc.compare(model, table).drift < 0.01
 
 
+SPELLINGS = [(1, 0), (1.0, 0.0), (True, False), ("1", "0"), ("yes", "no"), ("TRUE", "FALSE"), ("x", "")]
+
+
+@pytest.mark.parametrize(
+    ("fitted", "names"),
+    [
+        *((fitted, ("red", "blue", "green")) for fitted in (SPELLINGS[0], SPELLINGS[2], *SPELLINGS[-3:])),
+        (SPELLINGS[0], ("red", "blue")),
+    ],
+)
+def test_ticks_of_new_rows_in_another_spelling(tmp_path, fitted, names):
+    model = craftc.CRAFT(random_state=0).fit(craftc.read_table(dummies(*fitted, names)))
+    for n in (N, 1):
+        expected = [each if each in names else "none" for each in COLOUR[:n]]
+        for tick, no in SPELLINGS:
+            if (no == "") > (fitted[1] == ""):
+                continue  # a blank cell is "no" where it was so in the fit
+            new = dummies(tick, no, names)[:n]
+            new.to_csv(tmp_path / "new.csv", index=False)
+            new.to_parquet(tmp_path / "new.parquet")
+            paths = (
+                [tmp_path / f"new.{each}" for each in ("csv", "parquet")] if n == 1 or tick is True else []
+            )
+            for table in (new, *paths):
+                assert craftc.read_table(table, like=model)["colour"].tolist() == expected
+
+
+def test_other_cells_are_no_ticks():
+    model = craftc.CRAFT(random_state=0).fit(craftc.read_table(dummies()))
+    new = dummies()[:3].assign(colour_red=["2", "maybe", None], colour_blue="2", colour_green="2")
+    assert craftc.read_table(new, like=model)["colour"].isna().all()
+
+
 @pytest.mark.slow
 def test_one_hot_columns_in_the_shell(tmp_path, capsys):
     dummies().to_csv(tmp_path / "t.csv", index=False)

@@ -188,6 +188,69 @@ def test_formulas_without_a_result_are_missing_and_noted(read):
     assert "60 formula(s) without a stored result are missing cells" in notes
 
 
+# ---- percentages ----
+
+SHARES = [round(0.05 + 0.2 * (i % 3) + 0.001 * (i % 11), 3) for i in range(90)]
+
+
+def in_percent(path, cells, formats):
+    """A sheet with these cells in formats, by turns, and the text file that a spreadsheet makes of it."""
+    book = openpyxl.Workbook()
+    page = book.active
+    page.append(["off", "kind", "z"])
+    lines = ["off,kind,z"]
+    for i, cell in enumerate(cells):
+        page.append([cell, "abc"[i % 3], float(i % 3) + i / 100])
+        page.cell(i + 2, 1).number_format = own = formats[i % len(formats)]
+        shown = f"{100 * cell:.1f}%" if "%" in own and isinstance(cell, float) else cell
+        lines.append(f"{shown},{'abc'[i % 3]},{float(i % 3) + i / 100}")
+    book.save(path)
+    path.with_suffix(".csv").write_text("\n".join(lines) + "\n")
+    return path, path.with_suffix(".csv")
+
+
+@pytest.mark.parametrize("form", ["0%", "0.0%", "0.00%", "[Red]0.0%;-0.0%"])
+@pytest.mark.parametrize("word", ["", "tbd"])
+def test_percentages_are_the_numbers_that_a_sheet_shows(tmp_path, form, word):
+    cells = [word if word and i % 20 == 0 else share for i, share in enumerate(SHARES)]
+    files = in_percent(tmp_path / "a.xlsx", cells, [form])
+    tables = [craftc.read_table(path) for path in files]
+    pd.testing.assert_frame_equal(*tables)
+    assert tables[0].attrs["notes"] == tables[1].attrs["notes"]
+    assert "'off' was read as numbers: '%' removed" in tables[0].attrs["notes"][0]
+    assert tables[0]["off"].max() == 46
+    for table in tables:
+        model = craftc.CRAFT(random_state=0).fit(table)
+        for path in files:
+            new = craftc.read_table(path, like=model)
+            assert (model.predict(new) == model.labels_).all()
+            assert "none exceeds 1" not in " ".join(new.attrs["notes"])
+
+
+@pytest.mark.parametrize(
+    ("formats", "times"),
+    [
+        (["0.0%", "General"], 100),
+        (["0.0%", "0.0%", "0.00"], 100),
+        (["General", "General", "0.0%"], 1),
+        (['0.0" %"', "0.0\\%"], 1),  # a sign that multiplies nothing
+    ],
+)
+def test_all_numbers_of_a_column_are_of_one_scale(tmp_path, formats, times):
+    path, _ = in_percent(tmp_path / "a.xlsx", SHARES, formats)
+    table = craftc.read_table(path)
+    np.testing.assert_allclose(table["off"], times * np.array(SHARES), rtol=1e-12)
+    assert ("'%' removed" in " ".join(table.attrs["notes"])) == (times == 100)
+
+
+def test_percentages_of_several_files(tmp_path):
+    first, text = in_percent(tmp_path / "a.xlsx", SHARES, ["0%"])
+    second, _ = in_percent(tmp_path / "b.xlsx", SHARES, ["0.0%"])
+    for paths in ([first, second], [first, text]):
+        table = craftc.read_table(paths)
+        np.testing.assert_allclose(table["off"], 100 * np.array([*SHARES, *SHARES]), rtol=1e-12)
+
+
 # ---- dates ----
 
 
