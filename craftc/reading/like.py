@@ -173,7 +173,7 @@ def _answers(recipe: Mapping[str, object]) -> Answers | None:
         return None
     alone = recipe.get("alone")
     gone = tuple(map(str, alone)) if isinstance(alone, list) else ()
-    return Answers(str(recipe["answers"]), tuple(map(str, options)), gone)
+    return Answers(str(recipe["answers"]), tuple(map(str, options)), gone, bool(recipe.get("partial")))
 
 
 def _parts_of(name: str, recipe: Mapping[str, object], taken: Sequence[str]) -> list[str]:

@@ -45,12 +45,10 @@ from craftc.reading.remarks import (
 from craftc.reading.roles import PreparedTable, Roles, answer_name, blank_level, tick_of
 from craftc.reading.several import (
     Answers,
-    answers_in,
     find_answers,
     find_listed,
     flags_of,
     named_answers,
-    shortened,
 )
 from craftc.reading.unusable import (
     CONSTANT,
@@ -271,7 +269,7 @@ class _Reader:
             return False
         codes = np.full(len(column), -1)
         codes[~missing] = np.arange(len(cells))
-        self._split(name, [answers_in(cell, answers.separator) for cell in [*cells, []]], codes, answers)
+        self._split(name, [*cells, []], codes, answers)
         return True
 
     def _typed_numbers(self, name: str, column: pd.Series) -> None:
@@ -330,7 +328,7 @@ class _Reader:
         if asked and self._as_parts(name, codes, texts, counts):
             return
         if self._may_split(name) and (answers := self._answers_of(name, cells, number_of)):
-            self._split(name, [answers_in(text, answers.separator) for text in [*texts, ""]], codes, answers)
+            self._split(name, [*texts, ""], codes, answers)
             return
         present = int(counts.sum())
         reason = "" if name in self._roles.categorical else text_reason(len(texts), codes)
@@ -371,16 +369,19 @@ class _Reader:
         named = self._roles.split != "auto"
         return known or find_answers(cells, counts) or (named_answers(cells, counts) if named else None)
 
-    def _split(self, name: str, cells: list[list[str]], codes: NDArray[np.intp], answers: Answers) -> None:
-        """One column of "yes" and "no" for every answer; `cells`: of the codes, the last one is blank."""
+    def _split(self, name: str, shown: Sequence[object], codes: NDArray[np.intp], answers: Answers) -> None:
+        """One column of "yes" and "no" for every answer; `shown`: cells of the codes, the last one is blank."""
         known = name in self._roles.answers_of
         blanks = str(self._recipe(name).get("blanks", self._roles.blanks))
-        cells = shortened(cells, answers.options)
+        cells = [*map(answers.of_cell, shown)]
         said = {"answers": answers.separator, "options": [*answers.options], "alone": [*answers.alone]}
-        self._note_recipe(name, blanks=blanks, **said)
-        blank = codes < 0 if blanks == "missing" else np.zeros(len(codes), bool)
+        self._note_recipe(name, blanks=blanks, partial=answers.partial, **said)
+        missing = np.array([*map(answers.is_unknown, cells)], bool)[codes]
+        n_unknown = int(missing.sum())
+        if blanks == "missing":
+            missing |= codes < 0
         for option in answers.options:
-            flag = np.where(blank, -1, flags_of(cells, option)[codes])
+            flag = np.where(missing, -1, flags_of(cells, option)[codes])
             values = self._pd.Categorical.from_codes(flag, categories=["no", "yes"])
             self._put(
                 answer_name(name, option, self._raw.frame.columns),
@@ -390,7 +391,7 @@ class _Reader:
             {answer for cell in cells for answer in cell}.difference(answers.options, answers.alone)
         )
         if not known or others:
-            self._notes.append(about_answers(name, answers, others, known, blanks))
+            self._notes.append(about_answers(name, answers, others, n_unknown, known, blanks))
 
     def _as_numbers(
         self,

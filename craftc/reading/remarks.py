@@ -127,10 +127,15 @@ def about_levels(name: str, texts: Sequence[str], present: int) -> list[str]:
     return notes
 
 
-def about_answers(name: str, answers: Answers, others: Sequence[str], known: bool, blanks: str) -> str:
-    """A note about a column of several answers; `others`: without a column, `known`: the fit had several."""
+def about_answers(
+    name: str, answers: Answers, others: Sequence[str], n_unknown: int, known: bool, blanks: str
+) -> str:
+    """A note about a column of several answers; `others`: without a column, `n_unknown`: cells that have only
+    such answers, `known`: the fit had several.
+    """
     which = f"; {'unknown' if known else 'rare'} answers are left out: "
     rest = which + shown_cells(name, others) if others else ""
+    rest += f", and {n_unknown:,} cell(s) without another answer are missing" if n_unknown else ""
     rest += f"; 'no' in each for {shown_cells(name, answers.alone)}" if answers.alone else ""
     between = "" if answers.separator == LISTS else f", separated by {answers.separator!r}"
     return (
