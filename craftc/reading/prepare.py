@@ -370,7 +370,7 @@ class _Reader:
         return known or find_answers(cells, counts) or (named_answers(cells, counts) if named else None)
 
     def _split(self, name: str, shown: Sequence[object], codes: NDArray[np.intp], answers: Answers) -> None:
-        """One column of "yes" and "no" for every answer; `shown`: cells of the codes, the last one is blank."""
+        """One column of "yes" and "no" for every answer; `shown`: cells of the codes, the last is blank."""
         known = name in self._roles.answers_of
         blanks = str(self._recipe(name).get("blanks", self._roles.blanks))
         cells = [*map(answers.of_cell, shown)]

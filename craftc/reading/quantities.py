@@ -52,25 +52,26 @@ UNIT_NAMES = frozenset(name for family in _FAMILIES for _, names in family for n
 ZERO = re.compile(r"0+(?:[.,]0+)?")
 _MINUTES_OR_MONTHS = "m"
 _AMOUNT = r"(\d+(?:[.,]\d+)?)\s?([^\W\d_]+\.?|['\"])"
-_TEXT = re.compile(rf"(?:{_AMOUNT},?\s*)+(?P<rest>\d{{1,2}})?(?:\s(?:ago|old|alt))?")
+_TEXT = re.compile(rf"[-+]?\s?(?:{_AMOUNT},?\s*)+(?P<rest>\d{{1,2}})?(?:\s(?:ago|old|alt))?")
 _PART = re.compile(_AMOUNT)
-_SIGNS = str.maketrans({"′": "'", "’": "'", "″": '"', "”": '"', "μ": "µ", "\u00a0": " ", "\u202f": " "})
+_SIGNS = str.maketrans({"−": "-", "–": "-", "′": "'", "’": "'", "″": '"', "”": '"', "μ": "µ", "\u00a0": " ", "\u202f": " "})
 _SECONDS = r"(?P<second>\d{1,2}(?:[.,]\d+)?)"
 _CLOCK = re.compile(rf"(?P<sign>[-−])?(?P<hour>\d{{1,5}}):(?P<minute>[0-5]\d)(?::{_SECONDS})?")
 _FORMS = (
     re.compile(r"(?P<sign>[-−])?(?P<minute>\d{1,3}):(?P<second>[0-5]\d[.,]\d{1,6})"),
     re.compile(rf"(?P<sign>-)?(?P<day>\d+) days?,? \+?(?P<hour>\d{{1,2}}):(?P<minute>[0-5]\d):{_SECONDS}"),
     re.compile(
-        r"P(?=.)(?:(?P<day>\d+)D)?(?:T(?:(?P<hour>\d+)H)?(?:(?P<minute>\d+)M)?(?:(?P<second>\d+(?:\.\d+)?)S)?)?"
+        r"(?P<sign>[-−])?P(?=.)(?:(?P<day>\d+)D)?(?:T(?:(?P<hour>\d+)H)?(?:(?P<minute>\d+)M)?(?:(?P<second>\d+(?:\.\d+)?)S)?)?"
     ),
     re.compile(
-        r"(?=\d)(?:(?P<day>\d+)\s?(?:d|days?|tage?|jours?|j)\b,?\s*)?"
+        r"(?P<sign>[-−–])?\s?(?=\d)(?:(?P<day>\d+)\s?(?:d|days?|tage?|jours?|j)\b,?\s*)?"
         r"(?:(?P<hour>\d+)\s?(?:h|hrs?|hours?|std|stunden?|heures?)\b\.?,?\s*)?"
         r"(?:(?P<minute>\d+)\s?(?:m|min|mins|minutes?|minuten?)\b\.?,?\s*)?"
         r"(?:(?P<second>\d+(?:[.,]\d+)?)\s?(?:s|secs?|seconds?|sek|sekunden?|secondes?)\b\.?)?",
         re.IGNORECASE,
     ),
 )
+_CLOCK_OF_DAYS = _FORMS[1]
 _DECIMALS = 12  # of hours, so that seconds have nine
 _HOURS = {"day": 24.0, "hour": 1.0, "minute": 1 / 60, "second": 1 / 3600}
 #: Names of columns of durations, whose hours do not begin anew after 24.
@@ -101,6 +102,7 @@ def parse_quantities(texts: Sequence[str], counts: Integers, wanted: str = "") -
     if 2 * sum(_TEXT.fullmatch(text.translate(_SIGNS)) is not None for text in first) < len(first):
         return None
     split = [_parts(text) for text in texts]
+    signs = np.array([-1.0 if text.translate(_SIGNS).startswith("-") else 1.0 for text in texts])
     several = next((text for text, parts in zip(texts, split, strict=True) if len(parts) > 1), "")
     used = {unit.casefold() for parts in split for _, unit in parts} - {""}
     if (not several and used <= {wanted.casefold()}) or (len(used) < 2 and not several and not wanted):
@@ -116,7 +118,7 @@ def parse_quantities(texts: Sequence[str], counts: Integers, wanted: str = "") -
             0.0 if ZERO.fullmatch(text) else _size(parts, size_of, sizes)
             for text, parts in zip(texts, split, strict=True)
         ]
-        values = np.array([np.nan if each is None else each for each in read])
+        values = signs * np.array([np.nan if each is None else each for each in read])
         n_cells = int(counts[np.isfinite(values)].sum())
         if best is None or n_cells > best[0]:
             best = n_cells, values, size_of
@@ -151,7 +153,7 @@ def seconds_of(unit: str) -> float:
 
 
 def _parts(text: str) -> list[tuple[float, str]]:
-    """The numbers of a text with their units; a last number may have none."""
+    """The numbers of a text with their units, without its sign; a last number may have no unit."""
     text = text.translate(_SIGNS)
     if len(text) > LONGEST or (found := _TEXT.fullmatch(text)) is None:
         return []
@@ -218,6 +220,6 @@ def _hours_of(match: re.Match[str]) -> float:
         return np.nan
     hours = sum(float(number.replace(",", ".")) * _HOURS[part] for part, number in parts.items())
     negative = "sign" in match.re.groupindex and match["sign"]
-    if negative and "day" in parts:  # -1 days +23:00:00 is one hour before
+    if negative and match.re is _CLOCK_OF_DAYS:  # -1 days +23:00:00 is one hour before
         return round(hours - 48.0 * float(parts["day"]), _DECIMALS)
     return round(-hours if negative else hours, _DECIMALS)

@@ -113,7 +113,9 @@ def test_lists_in_the_place_of_separated_answers():
     assert craftc.read_table(lists, like=model).equals(craftc.read_table(texts, like=model))
 
 
-SOME = [[each for bit, each in enumerate(["Apple pie", "pear", "kiwi"]) if i >> bit & 1] for i in range(8)] * 10
+SOME = [
+    [each for bit, each in enumerate(["Apple pie", "pear", "kiwi"]) if i >> bit & 1] for i in range(8)
+] * 10
 FORMS = {
     "semicolon": ";".join,
     "comma": ", ".join,
