@@ -54,7 +54,7 @@ _MINUTES_OR_MONTHS = "m"
 _AMOUNT = r"(\d+(?:[.,]\d+)?)\s?([^\W\d_]+\.?|['\"])"
 _TEXT = re.compile(rf"[-+]?\s?(?:{_AMOUNT},?\s*)+(?P<rest>\d{{1,2}})?(?:\s(?:ago|old|alt))?")
 _PART = re.compile(_AMOUNT)
-_SIGNS = str.maketrans({"−": "-", "–": "-", "′": "'", "’": "'", "″": '"', "”": '"', "μ": "µ", "\u00a0": " ", "\u202f": " "})
+_SIGNS = str.maketrans(dict(zip("−–′’″”μ\u00a0\u202f", "--''\"\"µ  ", strict=True)))
 _SECONDS = r"(?P<second>\d{1,2}(?:[.,]\d+)?)"
 _CLOCK = re.compile(rf"(?P<sign>[-−])?(?P<hour>\d{{1,5}}):(?P<minute>[0-5]\d)(?::{_SECONDS})?")
 _FORMS = (

@@ -326,3 +326,50 @@ def test_letters_of_statistics_behind_numbers():
     fit = pd.DataFrame({"x": cells * 9, "y": np.arange(63) * 7 % 31})
     model = craftc.CRAFT(random_state=0).fit(craftc.read_table(fit))
     assert craftc.read_table(fit[:2].assign(x="4.5 p"), like=model)["x"].tolist() == [4.5, 4.5]
+
+
+@pytest.mark.parametrize("minus", "-−–")
+@pytest.mark.parametrize("every", [2, 20])
+@pytest.mark.parametrize(
+    ("small", "large", "ratio"),
+    [
+        ("{:.0f} ms", "{:.3f} s", 1000),
+        ("{:.0f} m", "{:.3f} km", 1000),
+        ("{:.0f} g", "{:.3f} kg", 1000),
+        ("{:.0f} MB", "{:.3f} GB", 1000),
+        ("{:.0f} min", "{:.2f} h", 60),
+    ],
+)
+def test_negative_numbers_of_two_units(minus, every, small, large, ratio):
+    sizes = [ratio * (i * 7 % 20 + 1) / 10 for i in range(100)]
+    signs = [-1 if i % every == 0 else 1 for i in range(100)]
+    cells = [
+        (minus if sign < 0 else "") + (small.format(size) if size < ratio else large.format(size / ratio))
+        for size, sign in zip(sizes, signs, strict=True)
+    ]
+    read, notes = numbers_of([*cells, cells[1]])
+    unit = 1.0 if f"converted to '{small.split()[-1]}'" in notes else 1.0 / ratio
+    np.testing.assert_allclose(read[:100], unit * np.array(sizes) * signs, rtol=1e-2)
+    assert "became missing" not in notes
+
+
+@pytest.mark.parametrize("minus", "-−–")
+def test_negative_numbers_with_flags(minus):
+    numbers = [(i * 7 % 50 - 25) / 4 for i in range(50)]
+    cells = [
+        f"{number}{' L' if number < -2 else ' H' if number > 2 else ''}".replace("-", minus)
+        for number in numbers
+    ]
+    read, notes = numbers_of(cells)
+    assert read == numbers
+    assert "flags 'H', 'L' removed" in notes
+
+
+@pytest.mark.parametrize(
+    "form", ["{}{} h {} min", "{}{}h{}m", "{}PT{}H{}M", "{}{} days {} h", "{}{} ft {} in"]
+)
+def test_negative_numbers_of_several_parts(form):
+    cells = [form.format("-" if i % 20 == 0 else "", i * 7 % 9 + 1, i * 5 % 11) for i in range(100)]
+    minor = 24 if "days" in form else 12 if "ft" in form else 60
+    sizes = np.array([(i * 7 % 9 + 1 + i * 5 % 11 / minor) * (-1) ** (i % 20 == 0) for i in range(100)])
+    np.testing.assert_allclose(numbers_of(cells)[0], sizes * (24 if "days" in form else 1))
