@@ -57,12 +57,13 @@ _BOUND = (  # words in front of a number that is a bound
 )
 _ROUGH = r"(?:[~≈]|c\.|ca\.|approx\.)\s*|(?:about|approx|circa|ca|rund|etwa|environ)\s+"  # or a rough one
 _TEN = r"[x×·*]\s?10(?:\^|\*\*)?[-⁻\d⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}(?:\s?/\s?[^\d\s]{1,6})?"  # x 10^9/L
+_MILLION = rf"m(?:(?=\s?{_CURRENCY})|(?(before)|(?!)))"  # next to a currency, where metres have no place
 _DRESSED = re.compile(
     rf"(?:(?P<bound>{_BOUND})|(?P<rough>{_ROUGH}))?(?P<sign>[-+–]?)\s*(?P<outer>\()?(?P<before>{_CURRENCY})?\s*(?P<open>\()?(?P<inner>[-+–]?)"
     r"(?P<body>(?:\d|[.,]\d)(?:[\d.,]|[ '](?=\d))*(?:[eE][+-]?\d+)?)(?P<cents>(?<=[.,])(?:--?|[–—])|/[-–—])?"
     r"(?:\s?(?P<plus>\+))?\s*"
     r"(?:(?P<times>[kKMB]|[bB]n|mn|[mM]io|[mM]rd|[mM]ill|[tT]sd|Tausend|thousand|[mM]illions?|[bB]illions?|Millionen"
-    r"|Milliarden?|[lL]akhs?|[lL]acs?|[cC]rores?|Cr)\b\.?\s*)?(?P<also>\+\s?)?"
+    rf"|Milliarden?|[lL]akhs?|[lL]acs?|[cC]rores?|Cr|{_MILLION})\b\.?\s*)?(?P<also>\+\s?)?"
     rf"(?P<after>{_CURRENCY}(?:\s?/\s?[^\W\d_]{{1,8}}|\s(?:per|pro|je)\s[^\W\d_]{{1,12}})?|{_TEN}|[%‰]|(?!(?:and|or|und|oder|et|ou)\s)[^\W\d_°µ][^\d()<>,;]{{0,11}}?|[°µ\"'][^\d]{{0,4}})?"
     rf"(?P<close>\))?(?P<minus>-?)(?P<more>\s(?:and|or|&|und|oder|et|ou) (?:{_LESS_OR_MORE}))?",
 )
@@ -240,6 +241,7 @@ def parse_numbers(
     point: str = "",
     scaled: bool | None = None,
     unit: str = "",
+    millions: bool = False,
 ) -> Numbers | None:
     """Read the distinct texts of a column as numbers.
 
@@ -248,7 +250,8 @@ def parse_numbers(
     thousands separator, unless `point`, the decimal mark of the table, decides. `forced`: whether any number
     of cells may be no numbers. `scaled`: whether thousands and millions ("1.2k", "3 Mio.") are multiplied
     out; None: where they stand next to each other, or next to other numbers. `unit`: of an earlier table,
-    to which other units of the same quantity are converted, and thousands and millions of it.
+    to which other units of the same quantity are converted, and thousands and millions of it. `millions`:
+    whether "m" stands for millions, as in an earlier table.
 
     Returns None if too many cells are no numbers, or their units differ.
     """
@@ -264,7 +267,7 @@ def parse_numbers(
     if not forced and 2 * sum(bool(_parse(text, ".") or _parse(text, ",")) for text in first) < len(first):
         return None
     better, read_as = _with_better_point(texts, counts, semicolons, point)
-    parsed = _multiplied(better, scaled, unit)
+    parsed = _multiplied(_with_millions(better, millions), scaled, unit)
     if not forced and (_are_grades(texts, parsed) or _are_answers(texts)):
         return None
     read = _of_one_unit(_of_one_number(_without_francs(texts, _not_all_negative(parsed)), unit), counts)
@@ -388,6 +391,17 @@ def _multiplied(parsed: list[_Parsed | None], scaled: bool | None, fitted: str) 
         each and (_scaled(each) if scaled or each.unit == fitted != "" else _with_times_as_unit(each))
         for each in parsed
     ]
+
+
+def _with_millions(parsed: list[_Parsed | None], known: bool) -> list[_Parsed | None]:
+    """Numbers with "m" as millions instead of metres, where thousands or billions without a unit are next to
+    them, and no other unit; `known`: or where it stood for these in an earlier table.
+    """
+    units = {each.unit for each in parsed if each}
+    factors = {each.times.casefold() for each in parsed if each and not each.unit}
+    if not {"m"} <= units <= {"m", ""} or not (known or factors & {"k", "bn"}):
+        return parsed
+    return [each and (replace(each, unit="", times="m") if each.unit == "m" else each) for each in parsed]
 
 
 def _are_multiples(numbers: Sequence[_Parsed]) -> bool:

@@ -431,7 +431,14 @@ class _Reader:
         scaled = bool(recipe.get("times")) or not recipe.get("unit") if forced else None
         unit, semicolons = str(recipe.get("unit", "")), self._raw.semicolons
         numbers = parse_numbers(
-            cells, counts, semicolons=semicolons, forced=forced, point=point, scaled=scaled, unit=unit
+            cells,
+            counts,
+            semicolons=semicolons,
+            forced=forced,
+            point=point,
+            scaled=scaled,
+            unit=unit,
+            millions=bool(recipe.get("times")) and unit != "m",
         )
         if numbers is None:
             if forced:
