@@ -16,7 +16,7 @@ import numpy as np
 from craftc._common.typing import Floats, Integers
 from craftc.reading.bare_texts import bare_texts
 from craftc.reading.dates import DATE, LONGEST, MOST_BAD, SAMPLE, are_few
-from craftc.reading.quantities import parse_quantities
+from craftc.reading.quantities import parse_quantities, units_of
 
 #: Texts of missing values in every column, and in columns of numbers and dates only (in any case).
 NA_VALUES = ("", "?")
@@ -493,11 +493,12 @@ def _without_francs(texts: Sequence[str], parsed: list[_Parsed | None]) -> list[
 def units_among(texts: Sequence[str], counts: Integers) -> list[str]:
     """The units of texts that are nearly all numbers, if they have several; "" for none."""
     texts, counts = texts[:SAMPLE], counts[:SAMPLE]
-    parsed = [_parse(text, ".") or _parse(text, ",") for text in texts]
     units: Counter[str] = Counter()
-    for each, n in zip(parsed, counts, strict=True):
-        if each is not None:
+    for text, n in zip(texts, counts, strict=True):
+        if (each := _parse(text, ".") or _parse(text, ",")) is not None:
             units[each.unit or each.times] += int(n)
+        elif several := units_of(text):
+            units[several] += int(n)
     n_read = sum(units.values())
     several = 1 < len(units) <= 5 and n_read >= (1.0 - MOST_BAD) * counts.sum()
     return [unit for unit, _ in units.most_common()] if several else []

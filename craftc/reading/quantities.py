@@ -18,7 +18,7 @@ from craftc.reading.dates import LONGEST, SAMPLE, Hours, are_few
 
 _YEAR = 31_557_600.0
 _FEWEST_VALUES = 6  # different quantities; fewer are categories
-#: Units of one quantity, the largest first: size and names.
+#: Units of one quantity, the largest of each system first: size and names.
 _FAMILIES: tuple[tuple[tuple[float, str], ...], ...] = (
     (
         (_YEAR, "y yr yrs year years j jahr jahre an ans año años anno anni"),
@@ -36,13 +36,29 @@ _FAMILIES: tuple[tuple[tuple[float, str], ...], ...] = (
     ((2**40, "tib"), (2**30, "gib"), (2**20, "mib"), (2**10, "kib"), (1.0, "b byte bytes")),
     ((1e6, "t"), (1e3, "kg kgs"), (1.0, "g gr gram grams"), (1e-3, "mg"), (1e-6, "µg mcg")),
     ((6350.29318, "st stone"), (453.59237, "lb lbs pound pounds"), (28.349523125, "oz ounce ounces")),
-    ((453.59237, "lb lbs pound pounds"), (1e3, "kg kgs"), (1.0, "g gr gram grams")),
+    (  # what is without a unit behind stones and feet, is in the next one of these
+        (6350.29318, "st stone"),
+        (453.59237, "lb lbs pound pounds"),
+        (28.349523125, "oz ounce ounces"),
+        (1e3, "kg kgs"),
+        (1.0, "g gr gram grams"),
+    ),
     ((1e3, "km"), (1.0, "m"), (1e-2, "cm"), (1e-3, "mm"), (1e-6, "µm")),
     (
         (1609.344, "mi mile miles"),
         (0.9144, "yd yards"),
         (0.3048, "ft feet foot '"),
         (0.0254, 'in inch inches "'),
+    ),
+    (
+        (1609.344, "mi mile miles"),
+        (0.9144, "yd yards"),
+        (0.3048, "ft feet foot '"),
+        (0.0254, 'in inch inches "'),
+        (1e3, "km"),
+        (1.0, "m"),
+        (1e-2, "cm"),
+        (1e-3, "mm"),
     ),
     ((1.0, "l"), (0.1, "dl"), (1e-2, "cl"), (1e-3, "ml")),
 )
@@ -150,6 +166,11 @@ def seconds_of(unit: str) -> float:
     """The seconds of a unit of time; 0 if it is none."""
     name = unit.rstrip(".").casefold()
     return next((size for size, names in _FAMILIES[0] if name in names.split()), 0.0)
+
+
+def units_of(text: str) -> str:
+    """The units of the parts of a text, "ft in" of "5 ft 6 in"; "" if it is no quantity."""
+    return " ".join(unit for _, unit in _parts(text))
 
 
 def _parts(text: str) -> list[tuple[float, str]]:

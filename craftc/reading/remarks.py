@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.messages import as_text, listed, quoted
 from craftc._common.typing import Floats
-from craftc.reading.cells import as_number, units_among
+from craftc.reading.cells import MAX_INTEGER_CODES, as_number, units_among
 from craftc.reading.input_file import TableError
 from craftc.reading.several import LISTS, Answers
 from craftc.reading.unusable import is_code
 from craftc.table.personal import shown_cells
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _NOTED = 20  # rows with different whole numbers that are worth a note, at least
 _CODE_OF_MISSING = re.compile(r"-[1-9]\d{0,4}(\.0)?|(9{2,6}|8{2,5}|7{2,5})(\.0)?")
@@ -173,6 +177,17 @@ def about_codes(name: str, distinct: Floats, n_rows: int) -> list[str]:
     if len(distinct) == n_rows >= _NOTED:
         return [f"{column} has a different whole number in every row; leave it out if it is an id."]
     return []
+
+
+def about_few_numbers(columns: Mapping[str, pd.Series]) -> list[str]:
+    """A note about columns of whole numbers that are categories; of two values, both kinds say the same."""
+    names = [name for name, column in columns.items() if len(column.cat.categories) > 2]
+    if not names:
+        return []
+    return [
+        f"{listed(names)}: whole numbers with at most {MAX_INTEGER_CODES} values are categories; "
+        f"table[{quoted(names[0])}].astype(float) makes one a number."
+    ]
 
 
 def about_scale(items: Sequence[str], low: int, high: int) -> str:

@@ -396,3 +396,49 @@ def test_the_number_of_something_is_no_id(name):
     assert name in craftc.read_table(table.assign(**{name: counts}))
     for other in ("Number", "Nr.", "No. official", "account number"):
         assert other in craftc.read_table(table.assign(**{other: counts})).attrs["unusable"]
+
+
+@pytest.mark.parametrize(
+    ("form", "unit"),
+    [
+        ("{ft} ft {inch} in", "cm"),
+        ("{ft}'{inch}\"", "cm"),
+        ("{ft} ft {inch}", "m"),
+        ("{inch2} in", "cm"),
+        ("{ft} st {inch} lb", "kg"),
+        ("{ft} st {inch}", "kg"),
+    ],
+)
+def test_feet_and_stones_next_to_metric_units(form, unit):
+    sizes = [60 + i * 7 % 13 for i in range(60)]
+    step, parts = {"cm": (2.54, 12), "m": (0.0254, 12), "kg": (0.45359237, 14)}[unit]
+    cells = [
+        form.format(ft=size // parts, inch=size % parts, inch2=size)
+        if i % 3 == 0
+        else f"{size * step:.4f} {unit}"
+        for i, size in enumerate(sizes)
+    ]
+    read, notes = numbers_of(cells)
+    np.testing.assert_allclose(read, np.array(sizes) * step, rtol=1e-4)
+    assert f"'{unit}'" in notes
+
+
+def test_quantities_of_several_parts_next_to_another_unit_are_noted():
+    cells = [f"{50 + i} kg" if i % 3 else f"{i} h {i % 14} min" for i in range(60)]
+    read, notes = numbers_of(cells)
+    assert read == cells
+    assert "'x' holds numbers with different units ('kg', 'h min') and is taken as text" in notes
+
+
+def test_few_whole_numbers_are_categories_with_one_note():
+    columns = {"a": [1, 2, 3] * 20, "b": ["5", "7", "8", "1"] * 15, "c": [0, 1] * 30, "y": range(60)}
+    table = craftc.read_table(pd.DataFrame(columns).assign(y=np.arange(60) * 7 % 31))
+    assert table.attrs["notes"] == [
+        "'a', 'b': whole numbers with at most 5 values are categories; table['a'].astype(float) makes one a "
+        "number."
+    ]
+    table["a"] = table["a"].astype(float)
+    model = craftc.CRAFT(random_state=0).fit(table)
+    assert "a" in model.schema_.numeric_names
+    new = craftc.read_table(pd.DataFrame(columns).assign(y=3), like=model)
+    assert new["a"].tolist() == columns["a"]
