@@ -27,10 +27,11 @@ from craftc.reading.joined import find_joined
 from craftc.reading.labelled import own_labels
 from craftc.reading.levels import are_codes, items_of_scales, number_levels, text_levels
 from craftc.reading.mixed_cells import with_cells_of_one_kind, with_thousands
-from craftc.reading.quantities import in_unit, parse_durations, seconds_of
+from craftc.reading.quantities import could_be_times, in_unit, parse_durations, seconds_of
 from craftc.reading.remarks import (
     about_answers,
     about_codes,
+    about_hours,
     about_levels,
     about_na_levels,
     about_parts,
@@ -487,8 +488,8 @@ class _Reader:
             hours, unit = in_unit(hours, fitted), fitted
             self._note_recipe(name, unit=unit)
         self._note_recipe(name, **{what: 1})
-        held = "durations" if what == "duration" else "times of day"
-        self._notes.append(f"{quoted(name)} holds {held}, which are used in {unit}{remark}.")
+        is_open = not self._recipe(name).keys() & {"time", "duration"} and name not in self._roles.numeric
+        self._notes.append(about_hours(name, what, unit, remark, is_open and could_be_times(cells)))
         self._numbers(name, hours, quantity=True)
         if what == "time" and name not in self._roles.numeric:
             self._kinds[name] = ("periodic", PARTS["hour"][0])

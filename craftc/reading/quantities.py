@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from craftc._common.typing import Floats, Integers
-from craftc.reading.dates import LONGEST, SAMPLE, Hours, are_few
+from craftc.reading.dates import LONGEST, SAMPLE, TIME_OF_DAY, Hours, are_few
 
 _YEAR = 31_557_600.0
 _FEWEST_VALUES = 6  # different quantities; fewer are categories
@@ -92,12 +92,31 @@ _DECIMALS = 12  # of hours, so that seconds have nine
 _HOURS = {"day": 24.0, "hour": 1.0, "minute": 1 / 60, "second": 1 / 3600}
 #: Names of columns of durations, whose hours do not begin anew after 24.
 _DURATION = re.compile(
-    r"duration|dauer|elapsed|laufzeit|fahrzeit|arbeitszeit|wartezeit|reisezeit|spielzeit|dur[eé]e|duraci[oó]n"
-    r"|durata|run[_ -]?time|play[_ -]?time|wait|length|delay|versp[aä]tung|overtime|[uü]berstunden"
-    r"|time[_ -]?(spent|taken|to)|(travel|working|lap|race|finish(ing)?)[_ -]?time"
-    r"|(^|[^a-z])(lap|pace)([^a-z]|$)",
+    r"duration|dauer|elapsed|dur[eé]e|duraci[oó]n|durata|run[_ -]?time|play[_ -]?time|wait|length|delay"
+    r"|versp[aä]tung|overtime|[uü]berstunden|stillstand|time[_ -]?(spent|taken|to|asleep)"
+    r"|time[_ -]?(in[_ -]?(bed|hospital|icu|queue|range|state|system|zone)|on[_ -]?(ice|page|site|task))"
+    r"|(antwort|arbeits|aufenthalts|ausfall|bearbeitungs|betriebs|durchlauf|fahrt?|gesamt|gespr(ä|ae)chs|lauf"
+    r"|netto|pausen|reaktions|reise|runden|r(ü|ue)st|spiel|stand|takt|verweil|warte|zyklus)zeit"
+    r"|(travel|working|lap|race|finish(ing)?)[_ -]?time|(^|[^a-z])((up|down)time|(lap|pace)([^a-z]|$))"
+    r"|(^|[^a-z])(cycle|dwell|handl(e|ing)|hold|idle|lead|moving|processing|reaction|repair|response|screen"
+    r"|talk|total|turn[_ -]?around)[_ -]?time"
+    r"|^(up|down)[_ -]time|(^|[^a-z])(aht|sleep|stay|battery[_ -]?life)([_ -]?(time|hours|hrs))?[^a-z]*$",
     re.IGNORECASE,
 )
+#: Names that are those of durations if the cells have seconds: an activity, and "time".
+_ACTIVITY = re.compile(
+    r"(^|[^a-z])("
+    r"(?!(open|clos|start|end|beginn|land|board|post|book|meet|report|record|sampl|logg|order|depart|arriv|morn|even|wedd)"
+    r"ing)"
+    r"[a-z]{2,}ing|active|after[_ -]call|average|avg|bike|boot|break|chip|commute|compute|contact|cook|cpu"
+    r"|delivery|drive|execution|flight|gross|gun|journey|load|mean|median|net|operation|prep(aration)?"
+    r"|queue|recovery|resolution|rest|ride|ring|run|service|session|set[_ -]?up|split|stage|surgery|swim"
+    r"|throughput|transit|transport|treatment|trip|usage|view|walk|watch|work|wrap([_ -]?up)?"
+    r")[_ -]?time|(flug|geh|koch|lade|liefer|liege)zeit",
+    re.IGNORECASE,
+)
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")  # between the words of "talkTime"
+_SHORT = 6.0  # hours: texts with seconds that are all below are rather durations, and some below one hour
 
 
 @dataclass
@@ -201,8 +220,10 @@ def parse_durations(
 ) -> Hours | None:
     """Read the distinct texts of a column as durations, in hours, or return None if too many are none.
 
-    Hours and minutes alone are times of day, unless some exceed 24 hours or are negative, or `name` is that
-    of a duration; `known`: or they were durations in an earlier table. One number with one unit ("90 min") is
+    Hours and minutes, also with seconds, are times of day, unless some exceed 24 hours or are negative, or
+    `name` is that of a duration; `known`: or they were durations in an earlier table. Where some seconds are
+    not zero, an activity in the name is enough, or that all are short and the name is not that of a time. One
+    number with one unit ("90 min") is
     a number, unless others have two.
     """
     for form in (_CLOCK, *_FORMS):
@@ -216,12 +237,28 @@ def parse_durations(
             continue
         if form is _CLOCK:
             beyond = bool((hours[good] > 24.0).any() or (hours[good] < 0.0).any())
-            if not (known or beyond or _DURATION.search(name)):
+            with_seconds = any(match and float((match["second"] or "0").replace(",", ".")) for match in found)
+            if not (known or beyond or _names_duration(name, hours[good], with_seconds)):
                 return None
         elif form is _FORMS[-1] and not known and not any(match and _n_parts(match) > 1 for match in found):
             return None
         return Hours(hours, [text for text, ok in zip(texts, good, strict=True) if not ok])
     return None
+
+
+def _names_duration(name: str, hours: Floats, with_seconds: bool) -> bool:
+    """Whether hours of a clock are durations by the name of their column, or by their size."""
+    words = _CAMEL.sub(" ", name)
+    if _DURATION.search(words) or (with_seconds and _ACTIVITY.search(words)):
+        return True
+    short = bool(len(hours)) and hours.max() < _SHORT and hours.min() < 1.0
+    return with_seconds and short and TIME_OF_DAY.search(words) is None
+
+
+def could_be_times(texts: Sequence[str]) -> bool:
+    """Whether texts are hours of a clock, which are written as times of day and as durations."""
+    clocks = [match for text in texts[:SAMPLE] if (match := _CLOCK.fullmatch(text))]
+    return bool(clocks) and all(not match["sign"] and int(match["hour"]) < 24 for match in clocks)
 
 
 def in_unit(hours: Floats, unit: str) -> Floats:

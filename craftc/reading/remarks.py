@@ -98,6 +98,15 @@ def hours_of_numbers(name: str, recipe: Mapping[str, object], values: Floats) ->
     return values, ["taken as hours of times of day"]
 
 
+def about_hours(name: str, what: str, unit: str, remark: str, either: bool) -> str:
+    """A note about a column of durations or times of day; `either`: its cells could be the others, too."""
+    held, other, kind = "durations", "times of day", "('periodic', 24)"
+    if what == "time":
+        held, other, kind = other, held, "'number'"
+    change = f"; kinds={{{quoted(name)}: {kind}}} makes them {other}" if either else ""
+    return f"{quoted(name)} holds {held}, which are used in {unit}{remark}{change}."
+
+
 def about_levels(name: str, texts: Sequence[str], present: int) -> list[str]:
     """Notes about levels that are spelled alike, codes of missing answers among texts, and columns of mostly
     distinct texts.
