@@ -497,8 +497,8 @@ def units_among(texts: Sequence[str], counts: Integers) -> list[str]:
     for text, n in zip(texts, counts, strict=True):
         if (each := _parse(text, ".") or _parse(text, ",")) is not None:
             units[each.unit or each.times] += int(n)
-        elif several := units_of(text):
-            units[several] += int(n)
+        elif parts := units_of(text):
+            units[parts] += int(n)
     n_read = sum(units.values())
     several = 1 < len(units) <= 5 and n_read >= (1.0 - MOST_BAD) * counts.sum()
     return [unit for unit, _ in units.most_common()] if several else []
