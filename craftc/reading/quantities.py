@@ -107,7 +107,8 @@ _DURATION = re.compile(
 _ACTIVITY = re.compile(
     r"(^|[^a-z])("
     r"(?!(open|clos|start|end|beginn|land|board|post|book|meet|report|record|sampl|logg|order|depart|arriv"
-    r"|morn|even|wedd)ing)[a-z]{2,}ing|active|after[_ -]call|average|avg|bike|boot|break|chip|commute|compute|contact|cook|cpu"
+    r"|morn|even|wedd)ing)[a-z]{2,}ing"
+    r"|active|after[_ -]call|average|avg|bike|boot|break|chip|commute|compute|contact|cook|cpu"
     r"|delivery|drive|execution|flight|gross|gun|journey|load|mean|median|net|operation|prep(aration)?"
     r"|queue|recovery|resolution|rest|ride|ring|run|service|session|set[_ -]?up|split|stage|surgery|swim"
     r"|throughput|transit|transport|treatment|trip|usage|view|watch|work|wrap([_ -]?up)?"
