@@ -47,6 +47,7 @@ _IN_OPTIONS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"multiply them by [\d.e-]+\.$", "add --scale-weight."),
     (r"na_values=\[(.*)\] makes", _na_option),
     (r"kinds=\{('[^']*'): 'number'\}", r"--numeric \1"),
+    (r"; kinds=\{'[^']*': \('periodic', 24\)\} makes them times of day", ""),
     (r"kinds=\{('[^']*'): 'category'\}", r"--categorical \1"),
     (r"kinds=\{('[^']*'): 'ignore'\}", r"--ignore \1"),
     (r"blanks='missing'", "--blanks missing"),

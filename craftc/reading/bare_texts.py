@@ -31,8 +31,8 @@ _ANGLE = re.compile(
 _SIDES = (("S", "N"), ("W", "E"), ("W", "O"), ("DR", "CR"), ("S", "H"))
 _CENTS = re.compile(r"[.,]\d\d$")
 _ARROW = re.compile(rf"(?P<arrow>[▲△↑▼▽↓])\s?(?P<n>{_NUMBER}.*)")
-_FLAG = re.compile(rf"(?P<n>{_NUMBER})\s?(?P<flag>HH|LL|H|L|[↑↓▲▼]{{1,2}})")
-_LETTER = re.compile(rf"(?P<n>-?{_NUMBER}?)\s(?P<flag>[bepru]{{1,2}})")
+_FLAG = re.compile(rf"(?P<n>[-+−–]?\s?{_NUMBER})\s?(?P<flag>HH|LL|H|L|[↑↓▲▼]{{1,2}})")
+_LETTER = re.compile(rf"(?P<n>[-+−–]?{_NUMBER}?)\s(?P<flag>[bepru]{{1,2}})")
 _UP = "▲△↑"
 _Found = tuple[list[str | None], str] | None
 

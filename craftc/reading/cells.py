@@ -16,7 +16,7 @@ import numpy as np
 from craftc._common.typing import Floats, Integers
 from craftc.reading.bare_texts import bare_texts
 from craftc.reading.dates import DATE, LONGEST, MOST_BAD, SAMPLE, are_few
-from craftc.reading.quantities import parse_quantities
+from craftc.reading.quantities import parse_quantities, units_of
 
 #: Texts of missing values in every column, and in columns of numbers and dates only (in any case).
 NA_VALUES = ("", "?")
@@ -59,12 +59,13 @@ _BOUND = (  # words in front of a number that is a bound
 )
 _ROUGH = r"(?:[~≈]|c\.|ca\.|approx\.)\s*|(?:about|approx|circa|ca|rund|etwa|environ)\s+"  # or a rough one
 _TEN = r"[x×·*]\s?10(?:\^|\*\*)?[-⁻\d⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}(?:\s?/\s?[^\d\s]{1,6})?"  # x 10^9/L
+_MILLION = rf"m(?:(?=\s?{_CURRENCY})|(?(before)|(?!)))"  # next to a currency, where metres have no place
 _DRESSED = re.compile(
     rf"(?:(?P<bound>{_BOUND})|(?P<rough>{_ROUGH}))?(?P<sign>[-+–]?)\s*(?P<outer>\()?(?P<before>{_CURRENCY})?\s*(?P<open>\()?(?P<inner>[-+–]?)"
     r"(?P<body>(?:\d|[.,]\d)(?:[\d.,]|[ '](?=\d))*(?:[eE][+-]?\d+)?)(?P<cents>(?<=[.,])(?:--?|[–—])|/[-–—])?"
     r"(?:\s?(?P<plus>\+))?\s*"
     r"(?:(?P<times>[kKMB]|[bB]n|mn|[mM]io|[mM]rd|[mM]ill|[tT]sd|Tausend|thousand|[mM]illions?|[bB]illions?|Millionen"
-    r"|Milliarden?|[lL]akhs?|[lL]acs?|[cC]rores?|Cr)\b\.?\s*)?(?P<also>\+\s?)?"
+    rf"|Milliarden?|[lL]akhs?|[lL]acs?|[cC]rores?|Cr|{_MILLION})\b\.?\s*)?(?P<also>\+\s?)?"
     rf"(?P<after>{_CURRENCY}(?:\s?/\s?[^\W\d_]{{1,8}}|\s(?:per|pro|je)\s[^\W\d_]{{1,12}})?|{_TEN}|[%‰]|(?!(?:and|or|und|oder|et|ou)\s)[^\W\d_°µ][^\d()<>,;]{{0,11}}?|[°µ\"'][^\d]{{0,4}})?"
     rf"(?P<close>\))?(?P<minus>-?)(?P<more>\s(?:and|or|&|und|oder|et|ou) (?:{_LESS_OR_MORE}))?",
 )
@@ -246,6 +247,7 @@ def parse_numbers(
     unit: str = "",
     units: Collection[str] = (),
     unsigned: str | None = None,
+    millions: bool = False,
 ) -> Numbers | None:
     """Read the distinct texts of a column as numbers.
 
@@ -255,7 +257,8 @@ def parse_numbers(
     of cells may be no numbers. `scaled`: whether thousands and millions ("1.2k", "3 Mio.") are multiplied
     out; None: where they stand next to each other, or next to other numbers. `unit`: of an earlier table,
     to which other units of the same quantity are converted, and thousands and millions of it. `units`: all
-    that were converted in the earlier table. `unsigned`: of that table; None: the texts decide.
+    that were converted in the earlier table. `unsigned`: of that table; None: the texts decide. `millions`:
+    whether "m" stands for millions, as in that table.
 
     Returns None if too many cells are no numbers, or their units differ.
     """
@@ -272,7 +275,7 @@ def parse_numbers(
     if not forced and 2 * sum(bool(_parse(text, ".") or _parse(text, ",")) for text in first) < len(first):
         return None
     better, read_as = _with_better_point(texts, counts, semicolons, point)
-    parsed = _multiplied(better, scaled, unit)
+    parsed = _multiplied(_with_millions(better, millions), scaled, unit)
     if not forced and (_are_grades(texts, parsed) or _are_answers(texts)):
         return None
     signed = _without_francs(texts, _not_all_negative(parsed, unsigned), unsigned)
@@ -407,6 +410,17 @@ def _multiplied(parsed: list[_Parsed | None], scaled: bool | None, fitted: str) 
     ]
 
 
+def _with_millions(parsed: list[_Parsed | None], known: bool) -> list[_Parsed | None]:
+    """Numbers with "m" as millions instead of metres, where thousands or billions without a unit are next to
+    them, and no other unit; `known`: or where it stood for these in an earlier table.
+    """
+    units = {each.unit for each in parsed if each}
+    factors = {each.times.casefold() for each in parsed if each and not each.unit}
+    if not {"m"} <= units <= {"m", ""} or not (known or factors & {"k", "bn"}):
+        return parsed
+    return [each and (replace(each, unit="", times="m") if each.unit == "m" else each) for each in parsed]
+
+
 def _are_multiples(numbers: Sequence[_Parsed]) -> bool:
     """Whether numbers have different factors, which are no letters of a code such as "12B"."""
     with_factor = [each for each in numbers if each.times]
@@ -514,11 +528,12 @@ def _without_francs(
 def units_among(texts: Sequence[str], counts: Integers) -> list[str]:
     """The units of texts that are nearly all numbers, if they have several; "" for none."""
     texts, counts = texts[:SAMPLE], counts[:SAMPLE]
-    parsed = [_parse(text, ".") or _parse(text, ",") for text in texts]
     units: Counter[str] = Counter()
-    for each, n in zip(parsed, counts, strict=True):
-        if each is not None:
+    for text, n in zip(texts, counts, strict=True):
+        if (each := _parse(text, ".") or _parse(text, ",")) is not None:
             units[each.unit or each.times] += int(n)
+        elif parts := units_of(text):
+            units[parts] += int(n)
     n_read = sum(units.values())
     several = 1 < len(units) <= 5 and n_read >= (1.0 - MOST_BAD) * counts.sum()
     return [unit for unit, _ in units.most_common()] if several else []

@@ -160,7 +160,8 @@ _TIMES = (
     re.compile(rf"(?P<hour>\d{{1,2}})(?:[:.](?P<minute>\d{{2}})(?:[:.]{_SECONDS})?)?\s?Uhr"),
 )
 _DOTTED_TIME = re.compile(r"(?P<hour>\d{1,2})\.(?P<minute>\d{2})(?:\.(?P<second>\d{2}))?(?:\s?(?:h|Uhr))?")
-_TIME_OF_DAY = re.compile(r"time|uhr|zeit|heure|hora\b|orario|clock|tijd", re.IGNORECASE)
+#: Names of times of day.
+TIME_OF_DAY = re.compile(r"time|uhr|zeit|heure|hora\b|orario|clock|tijd", re.IGNORECASE)
 _TIME_NAME = re.compile(
     r"time|date|stamp|epoch|unix|created|updated|modified|month|monat|mois|yyyymm|period|(_at|_ts|_on)$",
     re.IGNORECASE,
@@ -502,7 +503,7 @@ def _are_times(found: Sequence[re.Match[str]], name: str) -> bool:
     with_seconds = all(match["second"] is not None for match in found)
     if with_seconds and any(int(match["minute"]) > 12 for match in found):
         return True
-    return _TIME_OF_DAY.search(name) is not None and (with_seconds or len(found) >= _FEWEST_TIMES)
+    return TIME_OF_DAY.search(name) is not None and (with_seconds or len(found) >= _FEWEST_TIMES)
 
 
 def _hours(part: Mapping[str, str | None]) -> float:

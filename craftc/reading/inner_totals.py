@@ -44,7 +44,21 @@ def inner_totals(frame: pd.DataFrame, keep: Bits) -> list[int]:
         few = bool(candidates) and 3 * len(candidates) <= keep.sum()
         if few and (found := _totals_among(frame, keep, candidates)):
             return found
-    return _totals_above(frame, keep)
+    return _nameless_totals(frame, keep) or _totals_above(frame, keep)
+
+
+def _nameless_totals(frame: pd.DataFrame, keep: Bits) -> list[int]:
+    """Positions of the lines without a cell in the only column of texts, if all of them hold sums of two
+    columns or more.
+    """
+    n_blank, n_texts = _blank_texts(frame, keep)
+    lines = np.flatnonzero(keep & (n_blank > 0))
+    if n_texts != 1 or not 2 <= len(lines) <= keep.sum() / 3:
+        return []
+    cells = (numbers_and_others(frame.iloc[:, j])[0][lines] for j in range(frame.shape[1]))
+    n_sums = sum(bool((np.isfinite(each) & (each != 0.0)).all()) for each in cells)
+    found = _totals_among(frame, keep, lines.tolist()) if n_sums > 1 else []
+    return found if len(found) == len(lines) else []
 
 
 def _totals_above(frame: pd.DataFrame, keep: Bits) -> list[int]:
@@ -152,6 +166,17 @@ def _without_texts(frame: pd.DataFrame, keep: Bits) -> list[list[int]]:
     """Positions of the lines without a text, where nearly all rows have some in several columns, and of those
     without another one than the name of the group.
     """
+    n_blank, n_texts = _blank_texts(frame, keep)
+    if n_texts < 2:
+        return []
+    least = (n_texts, max(1, n_texts - 1))
+    return [np.flatnonzero(keep & (n_blank >= n)).tolist() for n in least]
+
+
+def _blank_texts(frame: pd.DataFrame, keep: Bits) -> tuple[Ints, int]:
+    """The number of blank cells of each line in columns of texts that nearly all rows have, and the number of
+    these columns.
+    """
     n_blank, n_texts = np.zeros(len(frame), np.intp), 0
     for j in range(frame.shape[1]):
         if _begins_with_texts(frame.iloc[:, j]):
@@ -159,10 +184,7 @@ def _without_texts(frame: pd.DataFrame, keep: Bits) -> list[list[int]]:
             if empty[keep].mean() < _FEW_BLANKS:
                 n_blank += empty
                 n_texts += 1
-    if n_texts < 2:
-        return []
-    least = (n_texts, max(1, n_texts - 1))
-    return [np.flatnonzero(keep & (n_blank >= n)).tolist() for n in least]
+    return n_blank, n_texts
 
 
 def _begins_with_texts(column: pd.Series) -> bool:

@@ -174,7 +174,8 @@ def _answers(recipe: Mapping[str, object]) -> Answers | None:
     """The answers of a column that was split in the fit."""
     if "options" not in recipe:
         return None
-    return Answers(str(recipe["answers"]), tuple(as_list(recipe, "options")), tuple(as_list(recipe, "alone")))
+    options, alone = as_list(recipe, "options"), as_list(recipe, "alone")
+    return Answers(str(recipe["answers"]), tuple(options), tuple(alone), bool(recipe.get("partial")))
 
 
 def _parts_of(name: str, recipe: Mapping[str, object], taken: Sequence[str]) -> list[str]:

@@ -27,10 +27,17 @@ from craftc.reading.joined import find_joined
 from craftc.reading.labelled import own_labels
 from craftc.reading.levels import are_codes, items_of_scales, number_levels, text_levels
 from craftc.reading.mixed_cells import with_cells_of_one_kind, with_thousands, with_unit
-from craftc.reading.quantities import in_unit, parse_durations, parse_quantities, seconds_of
+from craftc.reading.quantities import (
+    could_be_times,
+    in_unit,
+    parse_durations,
+    parse_quantities,
+    seconds_of,
+)
 from craftc.reading.remarks import (
     about_answers,
     about_codes,
+    about_hours,
     about_levels,
     about_na_levels,
     about_parts,
@@ -46,12 +53,10 @@ from craftc.reading.remarks import (
 from craftc.reading.roles import PreparedTable, Roles, answer_name, as_list, blank_level, tick_of
 from craftc.reading.several import (
     Answers,
-    answers_in,
     find_answers,
     find_listed,
     flags_of,
     named_answers,
-    shortened,
 )
 from craftc.reading.unusable import (
     CONSTANT,
@@ -272,7 +277,7 @@ class _Reader:
             return False
         codes = np.full(len(column), -1)
         codes[~missing] = np.arange(len(cells))
-        self._split(name, [answers_in(cell, answers.separator) for cell in [*cells, []]], codes, answers)
+        self._split(name, [*cells, []], codes, answers)
         return True
 
     def _typed_numbers(self, name: str, column: pd.Series) -> None:
@@ -336,7 +341,7 @@ class _Reader:
         if asked and self._as_parts(name, codes, texts, counts):
             return
         if self._may_split(name) and (answers := self._answers_of(name, cells, number_of)):
-            self._split(name, [answers_in(text, answers.separator) for text in [*texts, ""]], codes, answers)
+            self._split(name, [*texts, ""], codes, answers)
             return
         present = int(counts.sum())
         reason = "" if name in self._roles.categorical else text_reason(len(texts), codes)
@@ -391,16 +396,19 @@ class _Reader:
         named = self._roles.split != "auto"
         return known or find_answers(cells, counts) or (named_answers(cells, counts) if named else None)
 
-    def _split(self, name: str, cells: list[list[str]], codes: NDArray[np.intp], answers: Answers) -> None:
-        """One column of "yes" and "no" for every answer; `cells`: of the codes, the last one is blank."""
+    def _split(self, name: str, shown: Sequence[object], codes: NDArray[np.intp], answers: Answers) -> None:
+        """One column of "yes" and "no" for every answer; `shown`: cells of the codes, the last is blank."""
         known = name in self._roles.answers_of
         blanks = str(self._recipe(name).get("blanks", self._roles.blanks))
-        cells = shortened(cells, answers.options)
+        cells = [*map(answers.of_cell, shown)]
         said = {"answers": answers.separator, "options": [*answers.options], "alone": [*answers.alone]}
-        self._note_recipe(name, blanks=blanks, **said)
-        blank = codes < 0 if blanks == "missing" else np.zeros(len(codes), bool)
+        self._note_recipe(name, blanks=blanks, partial=answers.partial, **said)
+        missing = np.array([*map(answers.is_unknown, cells)], bool)[codes]
+        n_unknown = int(missing.sum())
+        if blanks == "missing":
+            missing |= codes < 0
         for option in answers.options:
-            flag = np.where(blank, -1, flags_of(cells, option)[codes])
+            flag = np.where(missing, -1, flags_of(cells, option)[codes])
             values = self._pd.Categorical.from_codes(flag, categories=["no", "yes"])
             self._put(
                 answer_name(name, option, self._raw.frame.columns),
@@ -410,7 +418,7 @@ class _Reader:
             {answer for cell in cells for answer in cell}.difference(answers.options, answers.alone)
         )
         if not known or others:
-            self._notes.append(about_answers(name, answers, others, known, blanks))
+            self._notes.append(about_answers(name, answers, others, n_unknown, known, blanks))
 
     def _as_numbers(
         self,
@@ -445,9 +453,9 @@ class _Reader:
                 return False
             if are_long_codes(cells, name):
                 return False
-        point = str(recipe.get("decimal", self._point))
+        point, unit = str(recipe.get("decimal", self._point)), str(recipe.get("unit", ""))
         # a fit on plain numbers, and one that multiplied out, have the numbers themselves
-        scaled = bool(recipe.get("times")) or not recipe.get("unit") if forced else None
+        scaled = bool(recipe.get("times")) or not unit if forced else None
         numbers = parse_numbers(
             cells,
             counts,
@@ -455,9 +463,10 @@ class _Reader:
             forced=forced,
             point=point,
             scaled=scaled,
-            unit=str(recipe.get("unit", "")),
+            unit=unit,
             units=as_list(recipe, "units"),
             unsigned=str(recipe.get("unsigned", "")) if self._roles.fitted else None,
+            millions=bool(recipe.get("times")) and unit != "m",
         )
         if numbers is None:
             if forced:
@@ -515,8 +524,8 @@ class _Reader:
             hours, unit = in_unit(hours, fitted), fitted
             self._note_recipe(name, unit=unit)
         self._note_recipe(name, **{what: 1})
-        held = "durations" if what == "duration" else "times of day"
-        self._notes.append(f"{quoted(name)} holds {held}, which are used in {unit}{remark}.")
+        is_open = not self._recipe(name).keys() & {"time", "duration"} and name not in self._roles.numeric
+        self._notes.append(about_hours(name, what, unit, remark, is_open and could_be_times(cells)))
         self._numbers(name, hours, quantity=True)
         if what == "time" and name not in self._roles.numeric:
             self._kinds[name] = ("periodic", PARTS["hour"][0])

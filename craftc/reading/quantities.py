@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from craftc._common.typing import Floats, Integers
-from craftc.reading.dates import LONGEST, SAMPLE, Hours, are_few
+from craftc.reading.dates import LONGEST, SAMPLE, TIME_OF_DAY, Hours, are_few
 
 _YEAR = 31_557_600.0
 _FEWEST_VALUES = 6  # different quantities; fewer are categories
-#: Units of one quantity, the largest first: size and names.
+#: Units of one quantity, the largest of each system first: size and names.
 _FAMILIES: tuple[tuple[tuple[float, str], ...], ...] = (
     (
         (_YEAR, "y yr yrs year years j jahr jahre an ans año años anno anni"),
@@ -36,13 +36,29 @@ _FAMILIES: tuple[tuple[tuple[float, str], ...], ...] = (
     ((2**40, "tib"), (2**30, "gib"), (2**20, "mib"), (2**10, "kib"), (1.0, "b byte bytes")),
     ((1e6, "t"), (1e3, "kg kgs"), (1.0, "g gr gram grams"), (1e-3, "mg"), (1e-6, "µg mcg")),
     ((6350.29318, "st stone"), (453.59237, "lb lbs pound pounds"), (28.349523125, "oz ounce ounces")),
-    ((453.59237, "lb lbs pound pounds"), (1e3, "kg kgs"), (1.0, "g gr gram grams")),
+    (  # what is without a unit behind stones and feet, is in the next one of these
+        (6350.29318, "st stone"),
+        (453.59237, "lb lbs pound pounds"),
+        (28.349523125, "oz ounce ounces"),
+        (1e3, "kg kgs"),
+        (1.0, "g gr gram grams"),
+    ),
     ((1e3, "km"), (1.0, "m"), (1e-2, "cm"), (1e-3, "mm"), (1e-6, "µm")),
     (
         (1609.344, "mi mile miles"),
         (0.9144, "yd yards"),
         (0.3048, "ft feet foot '"),
         (0.0254, 'in inch inches "'),
+    ),
+    (
+        (1609.344, "mi mile miles"),
+        (0.9144, "yd yards"),
+        (0.3048, "ft feet foot '"),
+        (0.0254, 'in inch inches "'),
+        (1e3, "km"),
+        (1.0, "m"),
+        (1e-2, "cm"),
+        (1e-3, "mm"),
     ),
     ((1.0, "l"), (0.1, "dl"), (1e-2, "cl"), (1e-3, "ml")),
 )
@@ -53,35 +69,55 @@ ZERO = re.compile(r"0+(?:[.,]0+)?")
 _MINUTES_OR_MONTHS = "m"
 _FACTORS = {"M": "m", "B": "b"}  # millions and billions rather than another spelling of these units
 _AMOUNT = r"(\d+(?:[.,]\d+)?)\s?([^\W\d_]+\.?|['\"])"
-_TEXT = re.compile(rf"(?:{_AMOUNT},?\s*)+(?P<rest>\d{{1,2}})?(?:\s(?:ago|old|alt))?")
+_TEXT = re.compile(rf"[-+]?\s?(?:{_AMOUNT},?\s*)+(?P<rest>\d{{1,2}})?(?:\s(?:ago|old|alt))?")
 _PART = re.compile(_AMOUNT)
-_SIGNS = str.maketrans({"′": "'", "’": "'", "″": '"', "”": '"', "μ": "µ", "\u00a0": " ", "\u202f": " "})
+_SIGNS = str.maketrans(dict(zip("−–′’″”μ\u00a0\u202f", "--''\"\"µ  ", strict=True)))
 _SECONDS = r"(?P<second>\d{1,2}(?:[.,]\d+)?)"
 _CLOCK = re.compile(rf"(?P<sign>[-−])?(?P<hour>\d{{1,5}}):(?P<minute>[0-5]\d)(?::{_SECONDS})?")
 _FORMS = (
     re.compile(r"(?P<sign>[-−])?(?P<minute>\d{1,3}):(?P<second>[0-5]\d[.,]\d{1,6})"),
     re.compile(rf"(?P<sign>-)?(?P<day>\d+) days?,? \+?(?P<hour>\d{{1,2}}):(?P<minute>[0-5]\d):{_SECONDS}"),
     re.compile(
-        r"P(?=.)(?:(?P<day>\d+)D)?(?:T(?:(?P<hour>\d+)H)?(?:(?P<minute>\d+)M)?(?:(?P<second>\d+(?:\.\d+)?)S)?)?"
+        r"(?P<sign>[-−])?P(?=.)(?:(?P<day>\d+)D)?(?:T(?:(?P<hour>\d+)H)?(?:(?P<minute>\d+)M)?(?:(?P<second>\d+(?:\.\d+)?)S)?)?"
     ),
     re.compile(
-        r"(?=\d)(?:(?P<day>\d+(?:[.,]\d+)?)\s?(?:d|days?|tage?|jours?|j)\b,?\s*)?"
+        r"(?P<sign>[-−–])?\s?(?=\d)(?:(?P<day>\d+(?:[.,]\d+)?)\s?(?:d|days?|tage?|jours?|j)\b,?\s*)?"
         r"(?:(?P<hour>\d+(?:[.,]\d+)?)\s?(?:h|hrs?|hours?|std|stunden?|heures?)\b\.?,?\s*)?"
         r"(?:(?P<minute>\d+(?:[.,]\d+)?)\s?(?:m|min|mins|minutes?|minuten?)\b\.?,?\s*)?"
         r"(?:(?P<second>\d+(?:[.,]\d+)?)\s?(?:s|secs?|seconds?|sek|sekunden?|secondes?)\b\.?)?",
         re.IGNORECASE,
     ),
 )
+_CLOCK_OF_DAYS = _FORMS[1]
 _DECIMALS = 12  # of hours, so that seconds have nine
 _HOURS = {"day": 24.0, "hour": 1.0, "minute": 1 / 60, "second": 1 / 3600}
 #: Names of columns of durations, whose hours do not begin anew after 24.
 _DURATION = re.compile(
-    r"duration|dauer|elapsed|laufzeit|fahrzeit|arbeitszeit|wartezeit|reisezeit|spielzeit|dur[eé]e|duraci[oó]n"
-    r"|durata|run[_ -]?time|play[_ -]?time|wait|length|delay|versp[aä]tung|overtime|[uü]berstunden"
-    r"|time[_ -]?(spent|taken|to)|(travel|working|lap|race|finish(ing)?)[_ -]?time"
-    r"|(^|[^a-z])(lap|pace)([^a-z]|$)",
+    r"duration|dauer|elapsed|dur[eé]e|duraci[oó]n|durata|run[_ -]?time|play[_ -]?time|wait|length|delay"
+    r"|versp[aä]tung|overtime|[uü]berstunden|stillstand|time[_ -]?(spent|taken|to|asleep)"
+    r"|time[_ -]?(in[_ -]?(bed|hospital|icu|queue|range|state|system|zone)|on[_ -]?(ice|page|site|task))"
+    r"|(antwort|arbeits|aufenthalts|ausfall|bearbeitungs|betriebs|durchlauf|fahrt?|gesamt|gespr(ä|ae)chs|lauf"
+    r"|netto|pausen|reaktions|reise|runden|r(ü|ue)st|spiel|stand|takt|verweil|warte|zyklus)zeit"
+    r"|(travel|working|lap|race|finish(ing)?)[_ -]?time|(^|[^a-z])((up|down)time|(lap|pace)([^a-z]|$))"
+    r"|(^|[^a-z])(cycle|dwell|handl(e|ing)|hold|idle|lead|moving|processing|reaction|repair|response|screen"
+    r"|talk|total|turn[_ -]?around)[_ -]?time"
+    r"|^(up|down)[_ -]time|(^|[^a-z])(aht|sleep|stay|battery[_ -]?life)([_ -]?(time|hours|hrs))?[^a-z]*$",
     re.IGNORECASE,
 )
+#: Names that are those of durations if the cells have seconds: an activity, and "time".
+_ACTIVITY = re.compile(
+    r"(^|[^a-z])("
+    r"(?!(open|clos|start|end|beginn|land|board|post|book|meet|report|record|sampl|logg|order|depart|arriv"
+    r"|morn|even|wedd)ing)[a-z]{2,}ing"
+    r"|active|after[_ -]call|average|avg|bike|boot|break|chip|commute|compute|contact|cook|cpu"
+    r"|delivery|drive|execution|flight|gross|gun|journey|load|mean|median|net|operation|prep(aration)?"
+    r"|queue|recovery|resolution|rest|ride|ring|run|service|session|set[_ -]?up|split|stage|surgery|swim"
+    r"|throughput|transit|transport|treatment|trip|usage|view|watch|work|wrap([_ -]?up)?"
+    r")[_ -]?time|(flug|geh|koch|lade|liefer|liege)zeit",
+    re.IGNORECASE,
+)
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")  # between the words of "talkTime"
+_SHORT = 6.0  # hours: texts with seconds that are all below are rather durations, and some below one hour
 
 
 @dataclass
@@ -106,6 +142,7 @@ def parse_quantities(
     if 2 * sum(_TEXT.fullmatch(text.translate(_SIGNS)) is not None for text in first) < len(first):
         return None
     split = [_parts(text) for text in texts]
+    signs = np.array([-1.0 if text.translate(_SIGNS).startswith("-") else 1.0 for text in texts])
     own_name = wanted.translate(_SIGNS).rstrip(".")
     several = next((text for text, parts in zip(texts, split, strict=True) if len(parts) > 1), "")
     written = {_FACTORS.get(unit, unit) for parts in split for _, unit in parts} - {""}
@@ -125,7 +162,7 @@ def parse_quantities(
             0.0 if ZERO.fullmatch(text) else _size(parts, size_of, sizes)
             for text, parts in zip(texts, split, strict=True)
         ]
-        values = np.array([np.nan if each is None else each for each in read])
+        values = signs * np.array([np.nan if each is None else each for each in read])
         n_cells = int(counts[np.isfinite(values)].sum())
         if best is None or n_cells > best[0]:
             best = n_cells, values, size_of
@@ -157,8 +194,13 @@ def seconds_of(unit: str) -> float:
     return next((size for size, names in _FAMILIES[0] if name in names.split()), 0.0)
 
 
+def units_of(text: str) -> str:
+    """The units of the parts of a text, "ft in" of "5 ft 6 in"; "" if it is no quantity."""
+    return " ".join(unit for _, unit in _parts(text))
+
+
 def _parts(text: str) -> list[tuple[float, str]]:
-    """The numbers of a text with their units; a last number may have none."""
+    """The numbers of a text with their units, without its sign; a last number may have no unit."""
     text = text.translate(_SIGNS)
     if len(text) > LONGEST or (found := _TEXT.fullmatch(text)) is None:
         return []
@@ -185,8 +227,10 @@ def parse_durations(
 ) -> Hours | None:
     """Read the distinct texts of a column as durations, in hours, or return None if too many are none.
 
-    Hours and minutes alone are times of day, unless some exceed 24 hours or are negative, or `name` is that
-    of a duration; `known`: or they were durations in an earlier table. One number with one unit ("90 min") is
+    Hours and minutes, also with seconds, are times of day, unless some exceed 24 hours or are negative, or
+    `name` is that of a duration; `known`: or they were durations in an earlier table. Where some seconds are
+    not zero, an activity in the name is enough, or that all are short and the name is not that of a time. One
+    number with one unit ("90 min") is
     a number, unless others have two.
     """
     for form in (_CLOCK, *_FORMS):
@@ -200,12 +244,28 @@ def parse_durations(
             continue
         if form is _CLOCK:
             beyond = bool((hours[good] > 24.0).any() or (hours[good] < 0.0).any())
-            if not (known or beyond or _DURATION.search(name)):
+            with_seconds = any(match and float((match["second"] or "0").replace(",", ".")) for match in found)
+            if not (known or beyond or _names_duration(name, hours[good], with_seconds)):
                 return None
         elif form is _FORMS[-1] and not known and not any(match and _n_parts(match) > 1 for match in found):
             return None
         return Hours(hours, [text for text, ok in zip(texts, good, strict=True) if not ok])
     return None
+
+
+def _names_duration(name: str, hours: Floats, with_seconds: bool) -> bool:
+    """Whether hours of a clock are durations by the name of their column, or by their size."""
+    words = _CAMEL.sub(" ", name)
+    if _DURATION.search(words) or (with_seconds and _ACTIVITY.search(words)):
+        return True
+    short = bool(len(hours)) and hours.max() < _SHORT and hours.min() < 1.0
+    return with_seconds and short and TIME_OF_DAY.search(words) is None
+
+
+def could_be_times(texts: Sequence[str]) -> bool:
+    """Whether texts are hours of a clock, which are written as times of day and as durations."""
+    clocks = [match for text in texts[:SAMPLE] if (match := _CLOCK.fullmatch(text))]
+    return bool(clocks) and all(not match["sign"] and int(match["hour"]) < 24 for match in clocks)
 
 
 def in_unit(hours: Floats, unit: str) -> Floats:
@@ -225,6 +285,6 @@ def _hours_of(match: re.Match[str]) -> float:
         return np.nan
     hours = sum(float(number.replace(",", ".")) * _HOURS[part] for part, number in parts.items())
     negative = "sign" in match.re.groupindex and match["sign"]
-    if negative and "day" in parts:  # -1 days +23:00:00 is one hour before
+    if negative and match.re is _CLOCK_OF_DAYS:  # -1 days +23:00:00 is one hour before
         return round(hours - 48.0 * float(parts["day"]), _DECIMALS)
     return round(-hours if negative else hours, _DECIMALS)

@@ -24,6 +24,7 @@ from craftc.reading.many_files import COLUMNAR_SUFFIXES, joined, paths_of
 from craftc.reading.no_rows import without_no_rows
 from craftc.reading.prepare import prepare
 from craftc.reading.records import Header
+from craftc.reading.remarks import about_few_numbers
 from craftc.reading.roles import Roles
 from craftc.reading.unusable import listed_reasons
 from craftc.table import Schema
@@ -184,7 +185,8 @@ def read_table(
     if labels is not None:
         known = dict.fromkeys([*raw.frame.columns, *frame.columns])
         frame.attrs["reading"]["labels"] = column_labels(labels, known)
-    frame.attrs["notes"] = prepared.notes + unusable_notes(prepared.unusable)
+    few = about_few_numbers({name: frame[name] for name in prepared.codes})
+    frame.attrs["notes"] = prepared.notes + few + unusable_notes(prepared.unusable)
     frame.attrs["unusable"] = prepared.unusable
     return frame
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.messages import as_text, listed, quoted
 from craftc._common.typing import Floats
-from craftc.reading.cells import as_number, units_among
+from craftc.reading.cells import MAX_INTEGER_CODES, as_number, units_among
 from craftc.reading.dates import LONGEST
 from craftc.reading.input_file import TableError
 from craftc.reading.several import LISTS, Answers
 from craftc.reading.unusable import is_code
 from craftc.table.personal import shown_cells
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _NOTED = 20  # rows with different whole numbers that are worth a note, at least
 _CODE_OF_MISSING = re.compile(r"-[1-9]\d{0,4}(\.0)?|(9{2,6}|8{2,5}|7{2,5})(\.0)?")
@@ -106,6 +110,15 @@ def hours_of_numbers(name: str, recipe: Mapping[str, object], values: Floats) ->
     return values, ["taken as hours of times of day"]
 
 
+def about_hours(name: str, what: str, unit: str, remark: str, either: bool) -> str:
+    """A note about a column of durations or times of day; `either`: its cells could be the others, too."""
+    held, other, kind = "durations", "times of day", "('periodic', 24)"
+    if what == "time":
+        held, other, kind = other, held, "'number'"
+    change = f"; kinds={{{quoted(name)}: {kind}}} makes them {other}" if either else ""
+    return f"{quoted(name)} holds {held}, which are used in {unit}{remark}{change}."
+
+
 def about_levels(name: str, texts: Sequence[str], present: int) -> list[str]:
     """Notes about levels that are spelled alike, codes of missing answers among texts, and columns of mostly
     distinct texts.
@@ -139,10 +152,15 @@ def about_levels(name: str, texts: Sequence[str], present: int) -> list[str]:
     return notes
 
 
-def about_answers(name: str, answers: Answers, others: Sequence[str], known: bool, blanks: str) -> str:
-    """A note about a column of several answers; `others`: without a column, `known`: the fit had several."""
+def about_answers(
+    name: str, answers: Answers, others: Sequence[str], n_unknown: int, known: bool, blanks: str
+) -> str:
+    """A note about a column of several answers; `others`: without a column, `n_unknown`: cells that have only
+    such answers, `known`: the fit had several.
+    """
     which = f"; {'unknown' if known else 'rare'} answers are left out: "
     rest = which + shown_cells(name, others) if others else ""
+    rest += f", and {n_unknown:,} cell(s) without another answer are missing" if n_unknown else ""
     rest += f"; 'no' in each for {shown_cells(name, answers.alone)}" if answers.alone else ""
     between = "" if answers.separator == LISTS else f", separated by {answers.separator!r}"
     return (
@@ -180,6 +198,17 @@ def about_codes(name: str, distinct: Floats, n_rows: int) -> list[str]:
     if len(distinct) == n_rows >= _NOTED:
         return [f"{column} has a different whole number in every row; leave it out if it is an id."]
     return []
+
+
+def about_few_numbers(columns: Mapping[str, pd.Series]) -> list[str]:
+    """A note about columns of whole numbers that are categories; of two values, both kinds say the same."""
+    names = [name for name, column in columns.items() if len(column.cat.categories) > 2]
+    if not names:
+        return []
+    return [
+        f"{listed(names)}: whole numbers with at most {MAX_INTEGER_CODES} values are categories; "
+        f"table[{quoted(names[0])}].astype(float) makes one a number."
+    ]
 
 
 def about_scale(items: Sequence[str], low: int, high: int) -> str:

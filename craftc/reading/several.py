@@ -6,10 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from craftc._common.typing import Array, Integers
+from craftc.table.kinds import is_absent
 
 MOST_ANSWERS = 60  # that get a column each
 LISTS = "lists"  # in the place of a separator: the cells are lists
@@ -27,6 +29,7 @@ _NONE = re.compile(
     re.IGNORECASE,
 )
 _FEW_ENDINGS = 2  # different texts behind a colon that are answers of their own
+_OF_NUMPY = re.compile(r"\bnp\.str_\((.*?)\)(?=[,\]})])")  # a text in a list of NumPy's texts
 
 
 @dataclass(frozen=True)
@@ -36,16 +39,45 @@ class Answers:
     separator: str
     options: tuple[str, ...]  # the most frequent first
     alone: tuple[str, ...] = ()  # answers without a column, which are never given with others
+    partial: bool = False  # whether many cells have other answers, by declaration
+
+    def of_cell(self, cell: object) -> list[str]:
+        """The different answers in a cell, spelled as here: split by the separator, or by another one where
+        that leads to more of these answers.
+        """
+        own = self._spelled(answers_in(cell, self.separator))
+        if self._known.issuperset(own):
+            return own
+        others = (self._spelled(answers_in(cell, each)) for each in _SEPARATORS if each != self.separator)
+        return max((own, *others), key=lambda answers: len(self._known.intersection(answers)))
+
+    def is_unknown(self, answers: Sequence[str]) -> bool:
+        """Whether a cell with these answers has none of the column, and so says nothing of them."""
+        return not self.partial and bool(answers) and self._known.isdisjoint(answers)
+
+    def _spelled(self, answers: Sequence[str]) -> list[str]:
+        own = (each if each in self._known else self._spelling.get(each.casefold(), each) for each in answers)
+        return shortened([list(own)], self.options)[0]
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset((*self.options, *self.alone))
+
+    @cached_property
+    def _spelling(self) -> dict[str, str]:
+        """The answer of each text in lower case that only one answer has."""
+        n = Counter(map(str.casefold, self._known))
+        return {each.casefold(): each for each in self._known if n[each.casefold()] == 1}
 
 
 def answers_in(cell: object, separator: str) -> list[str]:
-    """The different answers in a cell, in its order."""
-    if separator == LISTS:
-        listed = cell if isinstance(cell, Iterable) and not isinstance(cell, str) else [cell]
-        return list(dict.fromkeys(str(part).strip() for part in listed if part is not None))
+    """The different answers in a cell, in its order; a list has them without a separator."""
+    if isinstance(cell, Iterable) and not isinstance(cell, str):
+        parts = (str(part).strip() for part in cell if not is_absent(part))
+        return list(dict.fromkeys(part for part in parts if part))
     text = str(cell).strip()
     if text[:1] + text[-1:] in ("[]", "{}", "()"):
-        text = text[1:-1]
+        text = _OF_NUMPY.sub(r"\1", text)[1:-1]
         separator = separator if separator in text else ","  # a list, where the fit had one text
     whole = re.split(rf"{re.escape(separator)}(?![^()]*\))", text) if "(" in text else text.split(separator)
     parts = (part.strip().strip("\"'").strip() for part in whole)
@@ -125,8 +157,9 @@ def named_answers(texts: Sequence[str], counts: Integers) -> Answers | None:
     separator = max(n_cells, key=n_cells.__getitem__)
     if not n_cells[separator]:
         return None
-    options = frequent([answers_in(text, separator) for text in texts], counts)
-    return Answers(separator, tuple(options)) if options else None
+    cells = [answers_in(text, separator) for text in texts]
+    options = frequent(cells, counts)
+    return Answers(separator, tuple(options), (), not covers(options, cells, counts)) if options else None
 
 
 def find_listed(cells: Sequence[object]) -> Answers | None:

@@ -60,6 +60,8 @@ _ID_NAME = re.compile(
     re.IGNORECASE,
 )
 _ID_ENDING = re.compile(r"[a-z](I[dD]|Id[A-Z].*|Key|N[ro]|Num|Number|Code)$")
+#: Names of counts: "Number of visits", "no. of shares".
+_COUNT_NAME = re.compile(r"((?i:number|num)|(^|[^a-zA-Z])(?i:no|nr|nb))[._ -]*[oO][fF](?![a-z])")
 #: Names of codes, whose numbers measure nothing even where they are not all different.
 _CODE_NAME = re.compile(
     r"(?i:(^|[^a-z])(id|uid|pid|key|code|plz|npa|zip|(zip|postal|post)[ _-]?code|postleitzahl|sku|ean|gtin)$"
@@ -95,7 +97,7 @@ def id_reason(name: str, values: Floats) -> str:
     # blank cells may be counted or not
     if np.ptp(present - places) == 0.0 or (np.diff(present) == 1.0).all():
         return COUNTER
-    if not (_ID_NAME.search(name) or _ID_ENDING.search(name)):
+    if _COUNT_NAME.search(name) or not (_ID_NAME.search(name) or _ID_ENDING.search(name)):
         return ""
     n_distinct = len(np.unique(present))
     if n_distinct == n:

@@ -217,3 +217,63 @@ def test_full_hours_of_the_day(form):
     assert (hours.tolist(), kind) == ([i * 5 % 24 for i in range(60)], ("periodic", 24.0))
     assert read([f"{i} Uhr" for i in range(60)])[1] is None
     assert read([f"{i % 24} h" for i in range(60)])[1] is None
+
+
+HOURS = [0.2 + i * 37 % 60 / 60 if i % 2 else 22.8 + i * 7 % 60 / 60 for i in range(60)]
+CLOCK = [f"{int(h):02d}:{int(h * 60) % 60:02d}:{i * 7 % 60:02d}" for i, h in enumerate(HOURS)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Downtime", "Uptime", "up_time", "Talk time", "avgTalkTime", "Handle time", "AHT", "Response time"),
+        *("Processing time", "Delivery time", "Flight time", "Moving Time", "Total time", "Chip time"),
+        *("Sleep", "Sleep hours", "Stay", "Battery life", "Time in bed", "Time on site", "Setup time"),
+        *("Anrufdauer", "Laufzeit", "Wartezeit", "Bearbeitungszeit", "Standzeit", "Fahrzeit", "Rüstzeit"),
+    ],
+)
+def test_hours_with_seconds_under_an_activity_are_durations(name):
+    hours, kind, notes = read(CLOCK, name)
+    assert kind is None
+    assert hours[0] == pytest.approx(HOURS[0], abs=1 / 60)
+    assert (
+        f"holds durations, which are used in hours; kinds={{'{name}': ('periodic', 24)}} makes them" in notes
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Start time", "End time", "Arrival time", "Departure time", "Order time", "Time", "Login time"),
+        *("Uhrzeit", "Ankunftszeit", "Startzeit", "Pick-up time", "pickUpTime", "Opening time", "Time in"),
+        *("Boarding time", "Call time", "Bedtime", "Morning time", "created", "at"),
+    ],
+)
+def test_hours_of_events_are_times_of_day(name):
+    for cells in (CLOCK, [cell[:5] for cell in CLOCK]):
+        _, kind, notes = read(cells, name)
+        assert kind == ("periodic", 24.0)
+        assert (
+            f"holds times of day, which are used in hours; kinds={{'{name}': 'number'}} makes them" in notes
+        )
+
+
+def test_seconds_and_size_tell_durations_from_times_of_day():
+    assert read([cell[:5] for cell in CLOCK], "Flight time")[1] == ("periodic", 24.0)
+    assert read([f"{cell[:5]}:00" for cell in CLOCK], "Flight time")[1] == ("periodic", 24.0)
+    short = [f"0{i % 6}:{i * 7 % 60:02d}:{i * 11 % 60:02d}" for i in range(60)]
+    assert read(short, "result")[1] is None
+    assert read(short, "Time")[1] == ("periodic", 24.0)
+    assert read([cell[:5] for cell in short], "result")[1] == ("periodic", 24.0)
+
+
+def test_the_option_of_the_note_changes_what_hours_are():
+    table = pd.DataFrame({"Sleep": CLOCK, "Time": [cell[:5] for cell in CLOCK]})
+    table = craftc.read_table(table)
+    kinds = {"Sleep": ("periodic", 24), "Time": "number"}
+    with pytest.warns(UserWarning, match="near-duplicates"):
+        model = craftc.CRAFT(random_state=0, kinds=kinds).fit(table)
+    whole = dict(zip(*(model.summary()[part] for part in ("feature", "in the whole table")), strict=False))
+    assert ":" in whole["Sleep"]
+    assert ":" not in whole["Time"]
+    assert "('periodic', 24)" not in read([f"{i} h {i % 7} min" for i in range(60)])[2]

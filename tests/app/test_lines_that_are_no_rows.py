@@ -111,6 +111,27 @@ def test_totals_without_a_name(read):
     assert len(read(text(ROWS[:10] + rows[5:6] + ROWS[10:]))[0]) == N + 1
 
 
+def test_totals_without_a_name_in_a_table_of_one_column_of_texts(read):
+    columns = ["region", "sales", "costs"]
+    rows = [
+        row
+        for _, part in GROUPS
+        for row in [*part[columns].values.tolist(), ["", *part[columns[1:]].sum().tolist()]]
+    ]
+
+    def n_read(rows, columns=columns):
+        lines = [";".join(map(str, row[: len(columns)])) for row in [columns, *rows]]
+        return len(read("\n".join(lines) + "\n")[0])
+
+    assert n_read(rows) == N
+    nameless = [i for i, row in enumerate(rows) if not row[0]]
+    other = [[*row[:2], row[2] + 1] if i == nameless[1] else row for i, row in enumerate(rows)]
+    assert n_read(other) == N + 3  # a sum that is none: the lines are rows without a name
+    assert n_read(rows, columns[:2]) == N + 3  # of one column alone, which chance could be
+    zeros = [["", 0, 0] if not row[0] else [row[0], 0, row[2] % 2] for row in rows]
+    assert n_read(zeros) == N + 3
+
+
 def test_headings_of_groups(read):
     rows = [row for region, part in GROUPS for row in [[region, "", "", "", ""], *part.values.tolist()]]
     table, notes = read(text(rows))

@@ -146,13 +146,21 @@ def test_marks_of_school_are_levels():
         ),
         (["₹1.5 Cr", "₹20 Lakh", "₹3 Cr", "₹7 Lakh", "₹9 Cr", "₹4 Cr"], [15e6, 2e6, 30e6, 7e5, 90e6, 40e6]),
         (["1.5k", "2k", "3.2k", "7k", "9k", "4k"], [1.5, 2, 3.2, 7, 9, 4]),
+        (["£1.74m", "£850k", "£2m", "(£3.5m)", "-£77k", "£0"], [1.74e6, 85e4, 2e6, -3.5e6, -77e3, 0]),
+        (["1,74m €", "850k €", "2 m €", "3,5 m €", "77k €", "9k €"], [1.74e6, 85e4, 2e6, 3.5e6, 77e3, 9e3]),
+        (["$1.743m", "$2m", "$3.1m", "$4m", "$5.5m", "$7m"], [1.743, 2, 3.1, 4, 5.5, 7]),
+        (["1.7bn", "850m", "2bn", "35m", "77m", "9m"], [1.7e9, 85e7, 2e9, 35e6, 77e6, 9e6]),
+        (["1.7m", "850k", "512", "3.5m", "77k", "9k"], [1.7e6, 85e4, 512, 3.5e6, 77e3, 9e3]),
+        (["1.7m", "8 m", "5 m", "3.5m", "7m", "9m"], [1.7, 8, 5, 3.5, 7, 9]),
+        (["5m", "30s", "2m", "45s", "7m", "9m"], [5, 0.5, 2, 0.75, 7, 9]),
+        (["700 m", "1.5 km", "0.8 km", "30 m", "77 m", "9 m"], [700, 1500, 800, 30, 77, 9]),
         (["12B", "7", "14B", "9", "3", "22"], [12, 7, 14, 9, 3, 22]),
     ],
 )
 def test_thousands_and_millions_are_multiplied_out_where_they_differ(cells, numbers):
     read, notes = numbers_of(cells)
     assert read == numbers
-    assert ("multiplied out" in notes) == (max(numbers) >= 1000)
+    assert ("multiplied out" in notes) == (max(numbers) >= 1000 and "km" not in "".join(cells))
 
 
 def test_new_rows_have_the_scale_of_the_fit():
@@ -163,6 +171,9 @@ def test_new_rows_have_the_scale_of_the_fit():
         new = craftc.read_table(table[:2].assign(x=cell, n="1.2k"), like=model)
         assert new["x"].tolist() == [1.5e6, 1.5e6]
         assert new["n"].tolist() == [1200.0, 1200.0]
+    followers = table.assign(x=["1.7m", "850k", "512", "3.5m", "77k", "9k", "12k"] * 9)
+    model = craftc.CRAFT(random_state=0).fit(craftc.read_table(followers))
+    assert craftc.read_table(followers[:2].assign(x="1.5m"), like=model)["x"].tolist() == [1.5e6, 1.5e6]
     all_thousands = pd.DataFrame({"x": [f"{i * 7 % 31}k" for i in range(63)], "n": table["n"] + " kg"})
     model = craftc.CRAFT(random_state=0).fit(craftc.read_table(all_thousands))
     with pytest.raises(TableError, match="fitted on numbers with 'k'"):
@@ -326,3 +337,108 @@ def test_letters_of_statistics_behind_numbers():
     fit = pd.DataFrame({"x": cells * 9, "y": np.arange(63) * 7 % 31})
     model = craftc.CRAFT(random_state=0).fit(craftc.read_table(fit))
     assert craftc.read_table(fit[:2].assign(x="4.5 p"), like=model)["x"].tolist() == [4.5, 4.5]
+
+
+@pytest.mark.parametrize("minus", "-−–")
+@pytest.mark.parametrize("every", [2, 20])
+@pytest.mark.parametrize(
+    ("small", "large", "ratio"),
+    [
+        ("{:.0f} ms", "{:.3f} s", 1000),
+        ("{:.0f} m", "{:.3f} km", 1000),
+        ("{:.0f} g", "{:.3f} kg", 1000),
+        ("{:.0f} MB", "{:.3f} GB", 1000),
+        ("{:.0f} min", "{:.2f} h", 60),
+    ],
+)
+def test_negative_numbers_of_two_units(minus, every, small, large, ratio):
+    sizes = [ratio * (i * 7 % 20 + 1) / 10 for i in range(100)]
+    signs = [-1 if i % every == 0 else 1 for i in range(100)]
+    cells = [
+        (minus if sign < 0 else "") + (small.format(size) if size < ratio else large.format(size / ratio))
+        for size, sign in zip(sizes, signs, strict=True)
+    ]
+    read, notes = numbers_of([*cells, cells[1]])
+    unit = 1.0 if f"converted to '{small.split()[-1]}'" in notes else 1.0 / ratio
+    np.testing.assert_allclose(read[:100], unit * np.array(sizes) * signs, rtol=1e-2)
+    assert "became missing" not in notes
+
+
+@pytest.mark.parametrize("minus", "-−–")
+def test_negative_numbers_with_flags(minus):
+    numbers = [(i * 7 % 50 - 25) / 4 for i in range(50)]
+    cells = [
+        f"{number}{' L' if number < -2 else ' H' if number > 2 else ''}".replace("-", minus)
+        for number in numbers
+    ]
+    read, notes = numbers_of(cells)
+    assert read == numbers
+    assert "flags 'H', 'L' removed" in notes
+
+
+@pytest.mark.parametrize(
+    "form", ["{}{} h {} min", "{}{}h{}m", "{}PT{}H{}M", "{}{} days {} h", "{}{} ft {} in"]
+)
+def test_negative_numbers_of_several_parts(form):
+    cells = [form.format("-" if i % 20 == 0 else "", i * 7 % 9 + 1, i * 5 % 11) for i in range(100)]
+    minor = 24 if "days" in form else 12 if "ft" in form else 60
+    sizes = np.array([(i * 7 % 9 + 1 + i * 5 % 11 / minor) * (-1) ** (i % 20 == 0) for i in range(100)])
+    np.testing.assert_allclose(numbers_of(cells)[0], sizes * (24 if "days" in form else 1))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Number of inhabitants", "No. of visits", "Nr. of followers", "number_of_shares", "numOfViews"],
+)
+def test_the_number_of_something_is_no_id(name):
+    counts = [int(i * 7919 % 99_991) for i in range(1, 100)]
+    table = pd.DataFrame({"y": np.arange(99) * 7 % 31})
+    assert name in craftc.read_table(table.assign(**{name: counts}))
+    for other in ("Number", "Nr.", "No. official", "account number"):
+        assert other in craftc.read_table(table.assign(**{other: counts})).attrs["unusable"]
+
+
+@pytest.mark.parametrize(
+    ("form", "unit"),
+    [
+        ("{ft} ft {inch} in", "cm"),
+        ("{ft}'{inch}\"", "cm"),
+        ("{ft} ft {inch}", "m"),
+        ("{inch2} in", "cm"),
+        ("{ft} st {inch} lb", "kg"),
+        ("{ft} st {inch}", "kg"),
+    ],
+)
+def test_feet_and_stones_next_to_metric_units(form, unit):
+    sizes = [60 + i * 7 % 13 for i in range(60)]
+    step, parts = {"cm": (2.54, 12), "m": (0.0254, 12), "kg": (0.45359237, 14)}[unit]
+    cells = [
+        form.format(ft=size // parts, inch=size % parts, inch2=size)
+        if i % 3 == 0
+        else f"{size * step:.4f} {unit}"
+        for i, size in enumerate(sizes)
+    ]
+    read, notes = numbers_of(cells)
+    np.testing.assert_allclose(read, np.array(sizes) * step, rtol=1e-4)
+    assert f"'{unit}'" in notes
+
+
+def test_quantities_of_several_parts_next_to_another_unit_are_noted():
+    cells = [f"{50 + i} kg" if i % 3 else f"{i} h {i % 14} min" for i in range(60)]
+    read, notes = numbers_of(cells)
+    assert read == cells
+    assert "'x' holds numbers with different units ('kg', 'h min') and is taken as text" in notes
+
+
+def test_few_whole_numbers_are_categories_with_one_note():
+    columns = {"a": [1, 2, 3] * 20, "b": ["5", "7", "8", "1"] * 15, "c": [0, 1] * 30, "y": range(60)}
+    table = craftc.read_table(pd.DataFrame(columns).assign(y=np.arange(60) * 7 % 31))
+    assert table.attrs["notes"] == [
+        "'a', 'b': whole numbers with at most 5 values are categories; table['a'].astype(float) makes one a "
+        "number."
+    ]
+    table["a"] = table["a"].astype(float)
+    model = craftc.CRAFT(random_state=0).fit(table)
+    assert "a" in model.schema_.numeric_names
+    new = craftc.read_table(pd.DataFrame(columns).assign(y=3), like=model)
+    assert new["a"].tolist() == columns["a"]

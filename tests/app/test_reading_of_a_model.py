@@ -113,6 +113,72 @@ def test_lists_in_the_place_of_separated_answers():
     assert craftc.read_table(lists, like=model).equals(craftc.read_table(texts, like=model))
 
 
+SOME = [
+    [each for bit, each in enumerate(["Apple pie", "pear", "kiwi"]) if i >> bit & 1] for i in range(8)
+] * 10
+FORMS = {
+    "semicolon": ";".join,
+    "comma": ", ".join,
+    "slash": " / ".join,
+    "bar": "|".join,
+    "upper case": lambda cell: "; ".join(cell).upper(),
+    "list": list,
+    "array": np.array,
+    "NumPy's texts": lambda cell: [np.str_(each) for each in cell],
+    "text of a list": str,
+    "text of NumPy's texts": lambda cell: f"[{', '.join(f'np.str_({each!r})' for each in cell)}]",
+}
+
+
+@pytest.mark.parametrize("fitted", FORMS)
+def test_answers_of_new_rows_in_any_form(fitted):
+    """Every form says the same, whichever one the fit had."""
+    tables = {
+        form: pd.DataFrame({"o": [*map(write, SOME)], "x": np.arange(80.0)}) for form, write in FORMS.items()
+    }
+    table = craftc.read_table(tables[fitted])
+    model = craftc.CRAFT(2, n_init=1, random_state=0).fit(table)
+    for form, new in tables.items():
+        read = craftc.read_table(new, like=model)
+        assert read.to_numpy().tolist() == table.to_numpy().tolist(), form
+        assert model.predict(read).tolist() == model.labels_.tolist()
+        assert not any("unknown" in note for note in read.attrs["notes"])
+
+
+@pytest.mark.parametrize("form", [";".join, list])
+def test_cells_without_an_answer_of_the_fit_say_nothing(form):
+    table = pd.DataFrame({"o": [*map(form, SOME)], "x": np.arange(80.0)})
+    model = craftc.CRAFT(2, n_init=1, random_state=0).fit(craftc.read_table(table))
+    cells = [*map(form, (["plum"], ["pear", "plum"], [])), "pear, quince", None]
+    new = craftc.read_table(table[:5].assign(o=cells), like=model)
+    assert new["o: pear"].astype(object).fillna("").tolist() == ["", "yes", "no", "yes", "no"]
+    assert new["o: kiwi"].astype(object).fillna("").tolist() == ["", "no", "no", "no", "no"]
+    note = "unknown answers are left out: 'plum', 'quince', and 1 cell(s) without another answer are missing"
+    assert note in new.attrs["notes"][0]
+    with pytest.warns(UserWarning, match="has no value in any of these rows"):
+        model.predict(craftc.read_table(table.assign(o="plum"), like=model))
+
+
+def test_answers_that_differ_in_case_only_stay_apart():
+    some = [["us", "US", "uk"][i % 2 : 1 + i % 3] or ["uk"] for i in range(60)]
+    table = pd.DataFrame({"o": [*map(";".join, some)], "x": np.arange(60.0)})
+    model = craftc.CRAFT(2, n_init=1, random_state=0).fit(craftc.read_table(table, split=["o"]))
+    new = craftc.read_table(table[:3].assign(o=["Us", "US;UK", "us"]), like=model)
+    assert new["o: us"].astype(object).fillna("").tolist() == ["", "no", "yes"]
+    assert new["o: US"].astype(object).fillna("").tolist() == ["", "yes", "no"]
+    assert new["o: uk"].astype(object).fillna("").tolist() == ["", "yes", "no"]
+
+
+def test_other_answers_of_a_column_that_is_split_on_request_are_a_no():
+    """Where few of many answers have a column, a cell without them has none of them."""
+    cells = [f"a;t{i}" if i % 3 else f"t{i};u{i}" for i in range(60)]
+    table = pd.DataFrame({"o": [*cells[:-4], "a;b", "b;a", "a;b", "b"], "x": np.arange(60) / 7.0})
+    first = craftc.read_table(table, split=["o"])
+    assert first["o: a"].tolist()[:3] == ["no", "yes", "yes"]
+    model = craftc.CRAFT(2, n_init=1, random_state=0).fit(first)
+    assert craftc.read_table(table, like=model)["o: a"].tolist() == first["o: a"].tolist()
+
+
 def of_times(seed=0, n=200):
     """Calls of three times of day and lengths, and their groups."""
     rng = np.random.default_rng(seed)
