@@ -270,7 +270,7 @@ class Page:
         asked = self.model.n_clusters
         if isinstance(asked, int | np.integer):
             return "as asked for" if asked == self.K else f"{asked} were asked for"
-        if self.model.max_clusters <= self.K:
+        if 1 < self.model.max_clusters <= self.K:
             return "the most that max_clusters allows"
         if self.model._asked:
             return "within the bounds asked for"

@@ -96,8 +96,11 @@ def test_units(scored):
     found, notes = scored(first, csv(dist=["5", "7"], x=[0.0, 8.0]))
     assert found["dist"].tolist() == [5, 7]
     assert "taken as numbers with 'km', as in the fit" in notes
-    with pytest.raises(ValueError, match="with 'km', but the cells have 'mi', as in '3 mi'"):
-        scored(first, csv(dist=["3 mi", "4 mi"], x=[0.0, 8.0]))
+    found, notes = scored(first, csv(dist=["3 mi", "4 mi"], x=[0.0, 8.0]))
+    assert found["dist"].tolist() == [4.828032, 6.437376]
+    assert "'mi' converted to 'km'" in notes
+    with pytest.raises(ValueError, match="with 'km', but the cells have 'kg', as in '3 kg'"):
+        scored(first, csv(dist=["3 kg", "4 kg"], x=[0.0, 8.0]))
     model = craftc.CRAFT(1).fit(
         craftc.read_table(pd.DataFrame({"off": [f"{i} %" for i in range(N)], "x": OTHER}))
     )

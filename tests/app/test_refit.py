@@ -113,7 +113,7 @@ def test_a_folder_of_parquet_files(january, tmp_path, capsys):
     table[:200].to_parquet(tmp_path / "days" / "1.parquet")
     table[200:].to_parquet(tmp_path / "days" / "2.parquet")
     out = tmp_path / "out"
-    assert main(["refit", str(january), str(tmp_path / "days"), "--out", str(out)]) == 0
+    assert main(["refit", str(january), str(tmp_path / "days"), "--out-of-core", "--out", str(out)]) == 0
     assert "440 rows: 3 kept, 1 born, 1 died." in capsys.readouterr().out
     assert sorted(path.name for path in out.iterdir()) == [
         "changes.csv",
