@@ -126,6 +126,7 @@ def test_the_same_bits_everywhere(tmp_path, dtype):
     np.testing.assert_array_equal(np.repeat(once.labels_, 2), twice.labels_)
 
 
+@pytest.mark.filterwarnings("ignore:CRAFT found 1. clusters; :UserWarning")
 def test_one_cluster_and_given_forms_have_none():
     rng = np.random.default_rng(0)
     assert not has_normals(CRAFT(random_state=0).fit(rng.normal(size=(300, 4))))

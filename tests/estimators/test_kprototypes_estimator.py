@@ -96,8 +96,8 @@ def test_one_categorical_column_by_position_or_name():
 
 
 def test_text_that_is_not_named():
-    with pytest.raises(TypeError, match="name the column in `categorical`"):
-        KPrototypes(3).fit(OBJECTS)
+    unnamed = KPrototypes(3, random_state=0).fit(OBJECTS)
+    same(unnamed, KPrototypes(3, random_state=0).fit(OBJECTS, categorical=unnamed.schema_.categorical_names))
 
 
 def test_numbers_are_levels_to_k_modes():

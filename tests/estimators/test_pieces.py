@@ -50,6 +50,7 @@ def measured(monkeypatch):
     return calls
 
 
+@pytest.mark.filterwarnings("ignore:CRAFT found 1. clusters; :UserWarning")
 @pytest.mark.parametrize("pattern", [ring, seasons, surface])
 def test_pieces_of_a_pattern(pattern, tmp_path):
     X = pattern(np.random.default_rng(1))

@@ -104,17 +104,18 @@ def overlapping_numbers(n, n_groups, distance, correlation=0.0, seed=0):
 
 
 @pytest.mark.parametrize(
-    ("shape", "before", "least"),
-    [((6000, 12, 1.5), 0.8, 0.85), ((6000, 16, 1.1), 0.3, 0.4), ((6000, 50, 2.2, 0.2), 0.4, 0.8)],
+    ("shape", "least"),
+    [((6000, 12, 1.5), 0.85), ((6000, 16, 1.1), 0.4), ((6000, 50, 2.2, 0.2), 0.8)],
 )
-def test_overlapping_groups_of_numbers_are_told_apart(shape, before, least):
+def test_overlapping_groups_of_numbers_are_told_apart(shape, least):
     """Columns are independent inside the first two kinds of groups and correlated inside the last."""
     group, X = overlapping_numbers(*shape)
     merged = CRAFT(random_state=0, n_init=2, price_factor=len(X) / 1000).fit(X)
-    assert adjusted_rand_index(group, merged.labels_) < before
     model = CRAFT(random_state=0, n_init=2).fit(X)
-    assert model.price_factor_ == 1.0
-    assert adjusted_rand_index(group, model.labels_) > least
+    found, at_the_price = (adjusted_rand_index(group, each.labels_) for each in (model, merged))
+    assert found > least
+    assert found >= at_the_price
+    assert model.price_factor_ == 1.0 or at_the_price > least  # which needs no second search
 
 
 def test_groups_that_the_price_finds_are_not_split():
