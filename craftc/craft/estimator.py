@@ -90,8 +90,9 @@ class CRAFT(WithFixed):
         "periodic": the period is the smallest of 7, 12, 24, 31, 52, 53, 60, 365 and 366 that covers whole
         numbers, and 2 pi or 360 of others. "date": days since 1970-01-01. "ignore": takes no part.
     categorical : "auto", list of names or positions, or boolean mask, default="auto"
-        "auto": strings, categories, enums and booleans of a data frame; none of an array. A list adds columns
-        to these. A mask says of all columns whether they are categorical.
+        "auto": strings, categories, enums and booleans of a data frame or an array of objects; none of an
+        array of numbers. A list adds columns to those of a frame. A mask, and a list for an array, say of all
+        columns whether they are categorical.
     column_weights : mapping, optional
         Weights of some columns, by name (of an array: by position), from 0.001 to 1000; others have 1. A
         weight of 2 counts the column as two independent columns: its nats and its prices double. 0: the
