@@ -219,9 +219,10 @@ def is_read_in_batches(options: TableOptions, each_file: bool = False) -> bool:
         return options.in_batches is not False
     paths = [options.table, *options.more]
     try:  # the reader in memory reports the problem of a file
-        if options.table == "-" or not _are_columnar(paths):
-            return False
         several = len(paths) > 1 or not os.path.isfile(options.table)
+        named = several or options.table.lower().endswith(COLUMNAR_SUFFIXES)
+        if options.table == "-" or not named or not _are_columnar(paths):
+            return False
         if several and (each_file or any(map(_has_folders, paths))):
             return True
         available = available_memory()

@@ -122,9 +122,10 @@ def _cells(column: pd.Series, tick: str) -> NDArray[np.int8]:
         text = as_text(cell).strip()
         if text.casefold() == tick.casefold() or (number is not None and float_of(text) == number):
             return 1
-        if is_off(text) or (is_truth and truth_of(text) is False):
+        said = truth_of(text) if is_truth else None
+        if is_off(text) or said is False:
             return 0
-        return 1 if is_truth and truth_of(text) else -1
+        return 1 if said else -1
 
     ticked: NDArray[np.int8] = np.array([*map(of, cells), -1], np.int8)[codes]
     return ticked

@@ -18,8 +18,23 @@ from craftc.reading.dates import LONGEST, SAMPLE, TIME_OF_DAY, Hours, are_few
 
 _YEAR = 31_557_600.0
 _FEWEST_VALUES = 6  # different quantities; fewer are categories
-#: Units of one quantity, the largest of each system first: size and names.
-_FAMILIES: tuple[tuple[tuple[float, str], ...], ...] = (
+_Units = tuple[tuple[float, str], ...]  # size and names
+_GRAMS: _Units = ((1e3, "kg kgs"), (1.0, "g gr gram grams"))
+_POUNDS: _Units = (
+    (6350.29318, "st stone"),
+    (453.59237, "lb lbs pound pounds"),
+    (28.349523125, "oz ounce ounces"),
+)
+_METRES: _Units = ((1e3, "km"), (1.0, "m"), (1e-2, "cm"), (1e-3, "mm"))
+_FEET: _Units = (
+    (1609.344, "mi mile miles"),
+    (0.9144, "yd yards"),
+    (0.3048, "ft feet foot '"),
+    (0.0254, 'in inch inches "'),
+)
+#: Units of one quantity, the largest of each system first. A number without a unit behind stones or feet is
+#: in the next one.
+_FAMILIES: tuple[_Units, ...] = (
     (
         (_YEAR, "y yr yrs year years j jahr jahre an ans año años anno anni"),
         (_YEAR / 12, "mo mos mth mths mon month months monat monate mois mes meses mese mesi"),
@@ -34,32 +49,12 @@ _FAMILIES: tuple[tuple[tuple[float, str], ...], ...] = (
     ),
     ((1e12, "tb"), (1e9, "gb"), (1e6, "mb"), (1e3, "kb"), (1.0, "b byte bytes")),
     ((2**40, "tib"), (2**30, "gib"), (2**20, "mib"), (2**10, "kib"), (1.0, "b byte bytes")),
-    ((1e6, "t"), (1e3, "kg kgs"), (1.0, "g gr gram grams"), (1e-3, "mg"), (1e-6, "µg mcg")),
-    ((6350.29318, "st stone"), (453.59237, "lb lbs pound pounds"), (28.349523125, "oz ounce ounces")),
-    (  # what is without a unit behind stones and feet, is in the next one of these
-        (6350.29318, "st stone"),
-        (453.59237, "lb lbs pound pounds"),
-        (28.349523125, "oz ounce ounces"),
-        (1e3, "kg kgs"),
-        (1.0, "g gr gram grams"),
-    ),
-    ((1e3, "km"), (1.0, "m"), (1e-2, "cm"), (1e-3, "mm"), (1e-6, "µm")),
-    (
-        (1609.344, "mi mile miles"),
-        (0.9144, "yd yards"),
-        (0.3048, "ft feet foot '"),
-        (0.0254, 'in inch inches "'),
-    ),
-    (
-        (1609.344, "mi mile miles"),
-        (0.9144, "yd yards"),
-        (0.3048, "ft feet foot '"),
-        (0.0254, 'in inch inches "'),
-        (1e3, "km"),
-        (1.0, "m"),
-        (1e-2, "cm"),
-        (1e-3, "mm"),
-    ),
+    ((1e6, "t"), *_GRAMS, (1e-3, "mg"), (1e-6, "µg mcg")),
+    _POUNDS,
+    (*_POUNDS, *_GRAMS),
+    (*_METRES, (1e-6, "µm")),
+    _FEET,
+    (*_FEET, *_METRES),
     ((1.0, "l"), (0.1, "dl"), (1e-2, "cl"), (1e-3, "ml")),
 )
 #: The names of units of all families.
@@ -78,7 +73,8 @@ _FORMS = (
     re.compile(r"(?P<sign>[-−])?(?P<minute>\d{1,3}):(?P<second>[0-5]\d[.,]\d{1,6})"),
     re.compile(rf"(?P<sign>-)?(?P<day>\d+) days?,? \+?(?P<hour>\d{{1,2}}):(?P<minute>[0-5]\d):{_SECONDS}"),
     re.compile(
-        r"(?P<sign>[-−])?P(?=.)(?:(?P<day>\d+)D)?(?:T(?:(?P<hour>\d+)H)?(?:(?P<minute>\d+)M)?(?:(?P<second>\d+(?:\.\d+)?)S)?)?"
+        r"(?P<sign>[-−])?P(?=.)(?:(?P<day>\d+)D)?"
+        r"(?:T(?:(?P<hour>\d+)H)?(?:(?P<minute>\d+)M)?(?:(?P<second>\d+(?:\.\d+)?)S)?)?"
     ),
     re.compile(
         r"(?P<sign>[-−–])?\s?(?=\d)(?:(?P<day>\d+(?:[.,]\d+)?)\s?(?:d|days?|tage?|jours?|j)\b,?\s*)?"

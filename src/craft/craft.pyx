@@ -529,10 +529,11 @@ cdef void numeric_lane(
     const double *precision, uint8_t selected, bint background, double *constant, double *square,
     double *linear, double *offset,
 ) noexcept nogil:
-    """Numeric column d of cluster k in tables of all columns; its C is added to the constant."""
+    """Numeric column d of cluster k in tables of all columns, which are 0 there; its C is added to the
+    constant.
+    """
     cdef Py_ssize_t at = d * lanes + k
     cdef double half, m
-    square[at] = linear[at] = offset[at] = 0.0
     if selected and group[grid.first_numeric + CRAFTC_NUMERIC_CELLS * d] > 0:
         half, m = 0.5 * precision[d], shift[d]
         square[at] = half - 0.5 if background else half
@@ -546,7 +547,7 @@ cdef void level_lane(
     const double *frequency, uint8_t selected, double prior, const double *shared_level, double *level,
     const craft_tilt *tilt, double weight, const tilted_t *fitted,
 ) noexcept nogil:
-    """Column d of levels of cluster k in tables of all columns.
+    """Column d of levels of cluster k in tables of all columns, which are 0 there.
 
     The background is the distribution of the whole table, or the shared one (not NULL). `weight` multiplies
     the costs. `fitted`: the tilt of the cluster, where it is known.
@@ -556,10 +557,8 @@ cdef void level_lane(
     cdef const int64_t *counts = group + 1 + first
     cdef const double *eta = frequency + first
     cdef int64_t seen = 0
-    for t in range(n_levels + 1):
-        level[at + t * lanes] = 0.0
-        if t < n_levels:
-            seen += counts[t]
+    for t in range(n_levels):
+        seen += counts[t]
     if selected == WHOLE_TABLE:
         for t in range(n_levels if shared_level != NULL else 0):
             level[at + t * lanes] = shared_level[first + t]

@@ -86,6 +86,7 @@ def kmeans_plus_plus(
         with nogil:
             _fit_row(&table, row, grid, mean, variance, group, shift)
             costs.base = costs.constant = 0.0
+            memset(&cells[0], 0, cells.shape[0] * sizeof(double))
             for d in range(p):
                 numeric_lane(d, 0, 1, &group[0], grid, &shift[0], &precision[0], usable[d], True,
                              &costs.constant, costs.square, costs.linear, costs.offset)

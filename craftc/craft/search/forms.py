@@ -207,14 +207,16 @@ def best_form(
         ends = [end for end in ends if fewest <= end.K]
         if ends:
             end, n = min(ends, key=attrgetter("objective")), n_seeds
+            own = length(search, end, target)
             while several and 10 * n <= N:
-                shorter = n == n_seeds and 20 * n <= N and length(search, end, None) < least
+                shorter = n == n_seeds and 20 * n <= N and own < least
                 if not (shorter or (few_rows and _MANY_LEFT * n <= end.K)):
                     break
                 n *= 2
                 ends = [end, *(search.run(state, fewest) for state in by_kmeans(n, search))]
                 end = min(ends, key=attrgetter("objective"))
-            found.append((length(search, end, target), search, end))
+                own = length(search, end, target)
+            found.append((own, search, end))
     if not found:
         return None
     _, search, end = min(found, key=itemgetter(0))
