@@ -7,7 +7,7 @@ import numbers
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path, PurePosixPath
 from threading import Event
@@ -39,15 +39,18 @@ if hasattr(os, "register_at_fork"):
 
 @cache
 def _libraries() -> ThreadpoolController:
-    # the search for loaded libraries takes milliseconds, as long as a small fit; those of NumPy and SciPy are
-    # loaded by the imports
-    return ThreadpoolController()
+    import scipy.linalg  # noqa: F401  loads its BLAS, which a search before would miss
+
+    return ThreadpoolController()  # the search takes milliseconds, as long as a small fit
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """A context in which NumPy and SciPy compute products in one thread."""
-    limit: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
-    return limit
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """A context or decorator in which NumPy and SciPy compute products in one thread, so that small products
+    do not wait for threads, and bits do not depend on their number.
+    """
+    with _libraries().limit(limits=1, user_api="blas"):
+        yield
 
 
 def effective_n_threads(n_threads: int | None = None) -> int:

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from craftc._common.estimator import all_or_nothing, set_convergence, warn_not_converged
 from craftc._common.messages import warn_user
 from craftc._common.random import seed_of
-from craftc._common.threads import effective_n_threads
+from craftc._common.threads import effective_n_threads, one_blas_thread
 from craftc._common.typing import (
     Array,
     ColumnSelection,
@@ -408,6 +408,7 @@ class CRAFT(WithFixed):
         """
         return self.price_factor == "auto" and spec.price_factor > 1.0 and isinstance(self.init, str)
 
+    @one_blas_thread()
     def _fit(
         self,
         encoded: EncodedRows[L, S],

@@ -22,7 +22,6 @@ N(0, 1): what the missing cells would save if they counted as observed ones.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -45,7 +44,7 @@ FEWEST_OWN_COLUMNS = 8  # of the covariances of single clusters; of fewer, all c
 _MOST_FACTORS, _CELLS_OF_A_FACTOR = 3, 6  # of few columns; columns and rows of each of many
 STEPS, RANKING_STEPS = 8, 2  # of the principal factors, each with new uniquenesses; where groups are ranked
 _LEAST = 0.01  # uniqueness
-_MANY_COLUMNS = 32  # above which BLAS could share a matrix among threads, so that bits depend on these
+_MANY_COLUMNS = 32  # above which eigenvectors are iterated from those of near matrices
 MOST_OWN_COLUMNS = 64  # of covariances of single clusters
 MOST_COLUMNS = 512  # of one that all clusters share
 SHRINKAGE = 0.05  # of the row of prior towards independent columns of the whole table
@@ -95,7 +94,7 @@ def common_factors(S: Floats, weight: Floats, h: float, n_steps: int = STEPS) ->
         np.arange(most) < (weight // _CELLS_OF_A_FACTOR)[:, None], (m - np.arange(most)) * h, np.inf
     )
     rho, half, some = S / (deviation[:, :, None] * deviation[:, None]), 0.5 * (weight + 1.0), np.arange(g)
-    with one_blas_thread() if m > _MANY_COLUMNS else nullcontext():
+    with one_blas_thread():
         uniqueness, vectors = 1.0 / np.diagonal(np.linalg.inv(rho), axis1=1, axis2=2), None
         for _ in range(n_steps):
             scale = np.sqrt(uniqueness)

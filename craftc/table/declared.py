@@ -308,7 +308,8 @@ def plan_columns(
         if not exact and mask[j] and kind.name in ("number", "periodic", "date"):
             raise ValueError(
                 f"kinds says that column {name!r} is {kind.name!r}, but it holds text or categories; "
-                "convert it to numbers, or declare it as 'category' or 'ordered'."
+                f"convert it to numbers, in a frame by X[{name!r}] = X[{name!r}].astype(float), or declare "
+                "it as 'category' or 'ordered'."
             )
         mask[j] = kind.is_categorical
     kept = np.array([j for j, name in enumerate(names) if not _is_ignored(declared.get(name))], np.intp)

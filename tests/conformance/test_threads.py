@@ -17,8 +17,10 @@ from threading import Barrier
 
 import numpy as np
 import pytest
+import scipy.linalg  # noqa: F401  loads its BLAS
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from craftc import DPMeans, _kernels
+from craftc import CRAFT, DPMeans, _kernels
 from craftc._common import threads
 from craftc._kernels import dpmeans as kernel
 from tests.conformance.fingerprints import MODELS, ROWS, answers, digest, fit, fitted_numbers
@@ -116,3 +118,33 @@ def test_no_kernel_brings_the_gil_back():
     for module in pkgutil.iter_modules(_kernels.__path__):
         importlib.import_module(f"craftc._kernels.{module.name}")
     assert not sys._is_gil_enabled()
+
+
+# ---- BLAS ----
+
+
+def blas_threads():
+    return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+
+def test_blas_has_one_thread_in_the_context():
+    with threadpool_limits(2, user_api="blas"):
+        with threads.one_blas_thread(), threads.one_blas_thread():
+            assert blas_threads() == {1}
+        assert blas_threads() == {2}
+
+
+@pytest.mark.parametrize("n_clusters", [None, 3])
+def test_blas_has_one_thread_during_a_fit_of_craft(n_clusters):
+    seen = set()
+
+    def callback(progress):
+        if progress.stage != "reading":
+            seen.update(blas_threads())
+
+    X = np.random.default_rng(0).normal(size=(300, 4)) + np.repeat([[0], [4], [8]], 100, axis=0)
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        CRAFT(n_clusters, random_state=0).fit(X, callback=callback)
+        assert blas_threads() == before
+    assert seen == {1}

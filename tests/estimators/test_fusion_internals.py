@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
-from threadpoolctl import threadpool_info
 
 from craftc import ConvexClustering
-from craftc._common.threads import one_blas_thread
 from craftc._fusion import aggregates as aggregates_module
 from craftc._fusion.admm import Admm
 from craftc._fusion.aggregates import MIN_NODES, Aggregates
@@ -315,13 +313,6 @@ def test_edges_of_dense_and_sparse_similarities_are_the_same():
         edges_of(np.array([[0.0, 1.0], [0.5, 0.0]]), 2, "S", "row")
     with pytest.raises(ValueError, match="S must be finite and >= 0"):
         edges_of(np.array([[0.0, np.nan], [np.nan, 0.0]]), 2, "S", "row")
-
-
-def test_one_blas_thread_is_for_the_time_of_the_context():
-    before = threadpool_info()
-    with one_blas_thread():
-        assert {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"} <= {1}
-    assert threadpool_info() == before
 
 
 def test_aggregates_of_nothing():

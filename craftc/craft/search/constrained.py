@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from craftc._common.labels import first_appearance
 from craftc._common.merge_path import MergePath
 from craftc._common.random import SAMPLE_ROWS, CraftStream, spread
-from craftc._common.threads import one_blas_thread
 from craftc._common.typing import Array, Floats, Integers, Labels, Mask
 from craftc.craft.block_pricing import BlockPricing
 from craftc.craft.clusters import Clusters
@@ -373,22 +372,21 @@ def constrained_fit(
     """
     if bounds.hold(result.labels.astype(np.int32), config.weight):
         return result
-    with one_blas_thread():
-        best: tuple[ConstrainedSearch, ConstrainedSearch, _State] | None = None
-        for search, starts in _forms(config, result, bounds):
-            part, rows = _of_sample(search)
-            of_part = [(labels[rows], mask) for labels, mask in starts]
-            state = part.run(of_part, math.inf if best is None else best[2].J)
-            if state is not None and (best is None or state.J < best[2].J):
-                best = search, part, state
-        if best is None:
-            return None
-        search, part, state = best
-        found: _State | None = state
-        if search is not part:
-            found = search.passes(search.adopted(state))
-            found = None if found is None else search.passes(search.merged_while_shorter(found))
-        return None if found is None else _with_path(search, found, result)
+    best: tuple[ConstrainedSearch, ConstrainedSearch, _State] | None = None
+    for search, starts in _forms(config, result, bounds):
+        part, rows = _of_sample(search)
+        of_part = [(labels[rows], mask) for labels, mask in starts]
+        state = part.run(of_part, math.inf if best is None else best[2].J)
+        if state is not None and (best is None or state.J < best[2].J):
+            best = search, part, state
+    if best is None:
+        return None
+    search, part, state = best
+    found: _State | None = state
+    if search is not part:
+        found = search.passes(search.adopted(state))
+        found = None if found is None else search.passes(search.merged_while_shorter(found))
+    return None if found is None else _with_path(search, found, result)
 
 
 def _forms(

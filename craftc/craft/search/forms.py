@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from craftc._common.random import CraftStream
-from craftc._common.threads import one_blas_thread
 from craftc._common.typing import Floats, Labels, Mask
 from craftc.craft.background import Background, scored_total
 from craftc.craft.clusters import Clusters
@@ -95,8 +94,7 @@ def covariance_step(
     starts = list(zip(labels, masks, strict=True))
     scores, further = np.empty((len(positions), 0)), list[Floats]()
     if from_kmeans:
-        with one_blas_thread():
-            scores, further = low_rank_scores(sample), factor_scores(sample, columns, prior)
+        scores, further = low_rank_scores(sample), factor_scores(sample, columns, prior)
     found: list[tuple[CovarianceSearch[L, S], CovarianceState[S]]] = []
     shortest = config.spec.covariance == "auto"
 
@@ -106,8 +104,7 @@ def covariance_step(
 
     for n_clusters in [None] if target is None else [None, min(target, len(masks[-1]))]:
         begun = starts if n_clusters else starts[: n_further + 1]
-        with one_blas_thread():
-            form = best_form(sample, columns, prior, begun, seeds, n_clusters)
+        form = best_form(sample, columns, prior, begun, seeds, n_clusters)
         if form is None:
             continue
         if len(positions) < len(rows):
