@@ -67,8 +67,9 @@ class Structure:
         A column whose values alone tell all clusters apart, and its share of what these save, if that is more
         than half of it.
     scattered : (int, float) or None
-        Clusters of outliers or tails, whose rows lie farther apart than those of the whole table or of the
-        clusters that they surround, and the share of the rows in them.
+        Clusters of outliers or tails, and the share of the rows in them: their rows lie farther apart than
+        those of the whole table or of the clusters that they surround, or one number sets them apart from a
+        larger cluster.
     """
 
     n_clusters: int
@@ -160,10 +161,17 @@ class Structure:
             "price": f"{K} groups whose number depends on the price",
             "outliers": "one group with outliers",
             "column": f"{K} groups by the values of one column",
-            "soft": f"{K} overlapping groups",
-            "clear": f"{K} clear groups",
-            "unknown": f"{K} groups",
+            "soft": self._besides_outliers("overlapping groups"),
+            "clear": self._besides_outliers("clear groups"),
+            "unknown": self._besides_outliers("groups"),
         }[self.kind]
+
+    def _besides_outliers(self, groups: str) -> str:
+        """``3 clear groups and 2 clusters of possible outliers``."""
+        if self.scattered is None:
+            return f"{self.n_clusters} {groups}"
+        n = self.scattered[0]
+        return f"{self.n_clusters - n} {groups} and {plural(n, 'cluster')} of possible outliers"
 
     @property
     def sentence(self) -> str:
@@ -222,7 +230,8 @@ class Structure:
         if self.scattered is not None:
             n, share = self.scattered
             which = "the rows of one of them" if n == 1 else f"the rows of {n} of them"
-            yield f"{which} ({percent(share)} of all) lie far apart, and may be outliers of the others"
+            apart = "lie far apart, or one number sets them apart from a larger group"
+            yield f"{which} ({percent(share)} of all) {apart}: they may be outliers"
         if self.column is not None:
             name, share = self.column
             yield f"the values of {quoted(name)} alone tell them apart: {percent(share)} of what they save"

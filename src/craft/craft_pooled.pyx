@@ -38,7 +38,11 @@ def price_partition(
 ) -> float:
     """Masks of all clusters, the distributions that they share, and J - J_0 in nats."""
     cdef double total
+    cdef Py_ssize_t k, d
     check_room(pricing, groups.shape[0], groups, work, mask, cost)
+    for k in range(groups.shape[0] if effort in (KEEP, CONTINUE) else 0):
+        for d in range(pricing.D):  # the code of a mask counts usable features
+            check(not mask[k, d] or pricing.usable[d], "mask")
     with nogil:
         total = price_pooled(pricing, groups, groups.shape[0], effort, work, mask, cost)
     return total

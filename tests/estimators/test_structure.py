@@ -59,7 +59,8 @@ def heart():
         ({"fewer": (2, 9.0), "dependence_ratio": 1.2}, "gradual", "3 pieces of a gradual pattern"),
         ({"n_clusters": 1}, "one", "1 group"),
         ({"scattered": (2, 0.1)}, "outliers", "one group with outliers"),
-        ({"scattered": (1, 0.1)}, "clear", "3 clear groups"),
+        ({"scattered": (1, 0.1)}, "clear", "2 clear groups and 1 cluster of possible outliers"),
+        ({"scattered": (1, 0.1), "clear": 0.5}, "soft", None),
         ({"scattered": (2, 0.1), "dependence_ratio": 1.2}, "gradual", "3 pieces of a gradual pattern"),
         ({"saving": 4.0, "nearly": 5.0}, "weak", "3 weakly supported groups"),
         ({"saving": 4.0, "nearly": 5.0, "n_sampled": 100}, "clear", "3 clear groups"),
@@ -146,11 +147,39 @@ def test_rows_far_from_each_other_are_said_to_be_outliers():
     assert model.cluster_sizes_.min() <= 5
     found = model._structure()
     assert found.scattered[0] == 1
-    assert "the rows of one of them (1 % of all) lie far apart, and may be outliers" in found.facts
+    assert "the rows of one of them (1 % of all) lie far apart, or one number" in found.facts
     small = np.concatenate([X[:400], rng.normal(size=(12, 6)) - 6.0])  # a small group of similar rows
     model = CRAFT(random_state=0).fit(small)
     assert model.n_clusters_ == 3
     assert model._structure().scattered is None
+
+
+@pytest.mark.parametrize(
+    "error", [lambda cells, rng: 10.0 * cells, lambda cells, rng: rng.normal(0, 20, cells.shape)]
+)
+def test_groups_are_counted_without_clusters_of_gross_errors(error):
+    """Half a percent of the cells of three groups are wrong."""
+    right = 0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        group = rng.integers(0, 3, 800)
+        X = np.column_stack([4.0 * rng.permutation(3)[group] + rng.normal(size=800) for _ in range(6)])
+        X = np.where(rng.random(X.shape) < 0.005, error(X, rng), X)
+        model = CRAFT(random_state=0).fit(pd.DataFrame(X.round(2)))
+        assert model.n_clusters_ > 3
+        right += model._structure().groups.startswith("3 clear groups and ")
+    assert right >= 3
+
+
+def test_a_small_group_that_differs_in_two_numbers_is_no_outlier():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 6))
+    X[450:, :4] += 4.0
+    X[:30, :2] += 4.0
+    model = CRAFT(random_state=0).fit(X)
+    assert model.n_clusters_ == 3
+    assert model._structure().scattered is None
+    assert model._structure().groups == "3 clear groups"
 
 
 def test_tails_of_groups_are_said_to_be_outliers():

@@ -5,20 +5,25 @@ it says about the structure of its table.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from craftc._common.merge_path import objectives_of
-from craftc._common.typing import Floats
+from craftc._common.typing import Floats, Mask
+from craftc.craft.block_pricing import unions as unions_of
+from craftc.craft.clusters import Clusters
 from craftc.craft.fitted import FittedClusters
 from craftc.craft.parameters import ClusterCount
 from craftc.craft.rows.scores import MixtureFit
 from craftc.describe.structure import Structure, clearly_better, nearly
 from craftc.table.levels import LevelEncoding
+from craftc.table.moments import Moments
 
 _MORE_THAN_HALF = 0.5  # of what clusters save
 _DECIDED = 0.98  # share of the rows whose cluster the value of a column tells
 _SMALL = 0.05  # share of the rows of a small cluster
+_HARDLY = 0.1  # of what one number tells of two clusters
 _FAR_APART = 2.0  # times the variance of the whole table
 _TAILS, _MANY_COLUMNS, _TAILS_OF_MANY = 0.2, 5, 0.35  # share of the rows of a cluster that lies around others
 _CONCENTRIC = 0.15  # squared distance of the means over the variance of that cluster, on average over columns
@@ -131,7 +136,7 @@ class MixtureCriteria:
             clear=self._clear,
             nearly=nearly(self.price_factor_),
             column=deciding_column(fitted),
-            scattered=scattered_clusters(fitted),
+            scattered=outlying_clusters(fitted),
         )
 
     def _criteria(self) -> dict[str, object]:
@@ -175,16 +180,24 @@ def deciding_column(fitted: FittedClusters) -> tuple[str, float] | None:
     return (str(schema.columns[j]), share) if alone else None
 
 
-def scattered_clusters(fitted: FittedClusters) -> tuple[int, float] | None:
-    """How many clusters hold outliers or tails, as far as numbers show, and the share of the rows in them:
-    small clusters whose rows lie farther apart than those of the whole table in most numbers, and clusters
-    that lie around a larger one, or around all rows, with a much larger variance.
+def outlying_clusters(fitted: FittedClusters) -> tuple[int, float] | None:
+    """How many clusters hold outliers or tails, as far as numbers show, and the share of the rows in them."""
+    if fitted.clusters.moments.n_clusters == 1:
+        return None
+    shares = fitted.sizes / fitted.weight
+    found = scattered(fitted, shares) | (shares <= _SMALL) & apart_in_one_number(fitted, shares)
+    return (int(found.sum()), float(shares[found].sum())) if found.any() else None
+
+
+def scattered(fitted: FittedClusters, shares: Floats) -> Mask:
+    """(K,) small clusters whose rows lie farther apart than those of the whole table in most numbers, and
+    clusters that lie around a larger one, or around all rows, with a much larger variance.
     """
     moments = fitted.original_moments
-    whole = moments.total()
+    whole, found = moments.total(), np.zeros(len(shares), bool)
     varies = (whole.means()[1][0] > 0.0) & (moments.present > 1.0).all(axis=0)
-    if moments.n_clusters == 1 or np.count_nonzero(varies) < 2:
-        return None
+    if np.count_nonzero(varies) < 2:
+        return found
     mean, variance = (
         np.vstack([own[:, varies], all_rows[:, varies]])
         for own, all_rows in zip(moments.means(), whole.means(), strict=True)
@@ -192,15 +205,37 @@ def scattered_clusters(fitted: FittedClusters) -> tuple[int, float] | None:
     variance /= np.vstack([moments.present[:, varies], whole.present[:, varies]]) - 1.0
     mean = (mean - mean[-1]) / np.sqrt(variance[-1])
     variance = np.maximum(variance / variance[-1], _NARROWEST)
-    shares = np.append(fitted.sizes, fitted.weight) / fitted.weight
-    found = np.zeros(moments.n_clusters, bool)
+    shares = np.append(shares, 1.0)
     most = _TAILS_OF_MANY if np.count_nonzero(varies) >= _MANY_COLUMNS else _TAILS
-    for k in np.flatnonzero(shares <= most).tolist():
+    for k in np.flatnonzero(shares[:-1] <= most).tolist():
         wider = np.median(variance[k] / variance, axis=1)
         around = (np.square(mean - mean[k]) / variance[k]).mean(axis=1) <= _CONCENTRIC
         least = _FAR_APART if shares[k] <= _SMALL else _WIDER_THAN_ALL if around[-1] else math.inf
         found[k] = wider[-1] > least or (around & (wider > _WIDER_THAN_ONE))[shares > shares[k]].any()
-    return (int(found.sum()), float(shares[:-1][found].sum())) if found.any() else None
+    return found
+
+
+def apart_in_one_number(fitted: FittedClusters, shares: Floats) -> Mask:
+    """(K,) clusters that one number sets apart from a larger one: without it, the two would save hardly more
+    than one cluster, and what fitted parameters save by chance.
+    """
+    clusters, levels = fitted.clusters, fitted.encoding
+    moments, background, found = clusters.moments, clusters.background, np.zeros(len(shares), bool)
+    if not isinstance(levels, LevelEncoding):
+        return found
+    first, second = np.nonzero((shares[:, None] <= _SMALL) & (shares[:, None] < shares))
+    unions = Moments(moments.grid, moments.unit, len(first))
+    unions.groups[:] = unions_of(moments.groups, first, second, moments.grid.first_numeric)
+    spec, usable = replace(clusters.spec, covariance="diagonal", tied=False), background.usable
+    gains, together = (
+        Clusters(each, background, spec, np.tile(usable, (each.n_clusters, 1)), keep=True).gains
+        for each in (moments, unions)
+    )
+    apart = (gains[first] + gains[second] - together - 0.5 * background.n_parameters) * (usable > 0)
+    numbers = np.isin(levels.source, levels.input_schema.numeric_index)
+    most = apart[:, -len(numbers) :][:, numbers].max(axis=1, initial=0.0)
+    found[first[apart.sum(axis=1) - most <= _HARDLY * most]] = True
+    return found
 
 
 def n_parameters(fitted: FittedClusters) -> int:
