@@ -498,6 +498,7 @@ def test_a_fit_is_the_best_of_its_merge_path_and_of_its_rows(seed, covariance):
     covariance=st.sampled_from(["auto", "full", "tied"]),
     constant=st.booleans(),
 )
+@pytest.mark.filterwarnings("ignore:covariance=")
 def test_the_objective_never_rises(seed, missing, dtype, covariance, constant):
     table = random_table(seed, p=seed % 6, missing=missing, dtype=dtype, constant=constant)
     model = CRAFT(covariance=covariance, n_init=2, random_state=seed).fit(table)
@@ -880,3 +881,17 @@ def test_a_frequent_value_of_every_column_is_one_cluster(seed):
     model = CRAFT(random_state=0).fit(X)
     np.testing.assert_array_equal(model.labels_ == model.labels_[none.argmax()], none)
     assert model.n_clusters_ == 2
+
+
+@pytest.mark.parametrize("covariance", ["full", "tied"])
+def test_a_warning_where_clusters_without_covariances_are_shorter(covariance):
+    """Two humps of one of four independent columns make clusters of normal densities."""
+    rng = np.random.default_rng(0)
+    humps = np.where(rng.random(600) < 0.3, rng.normal(5, 0.6, 600), rng.normal(size=600))
+    X = np.column_stack([humps, rng.normal(size=(600, 2)), rng.uniform(size=600)])
+    assert CRAFT(random_state=0).fit(X).n_clusters_ == 1
+    with pytest.warns(UserWarning, match="nats more than clusters without covariances do"):
+        CRAFT(covariance=covariance, random_state=0).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CRAFT(2, covariance=covariance, random_state=0).fit(X)
