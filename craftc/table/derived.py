@@ -442,10 +442,10 @@ def is_valley(rows: Floats, highest: float) -> bool:
     """Whether numbers of two ranges are rare between their medians; the lower range ends at `highest`."""
     low, high = np.median(rows[rows <= highest]), np.median(rows[rows > highest])
     counts, _ = np.histogram(rows, np.linspace(low, high, 4))
-    fewer = min(counts[0], counts[2]) - counts[1]
-    return bool(
-        counts[1] < _VALLEY * min(counts[0], counts[2]) and fewer > 3.0 * np.sqrt(fewer + 2.0 * counts[1])
-    )
+    _, same = np.unique(rows[(rows >= low) & (rows <= high)], return_counts=True)
+    middle = counts[1] + same.max(initial=0)  # a third may hold a value less than another
+    fewer = min(counts[0], counts[2]) - middle
+    return bool(middle < _VALLEY * min(counts[0], counts[2]) and fewer > 3.0 * np.sqrt(fewer + 2.0 * middle))
 
 
 def _is_ranked(x: Floats, y: Floats) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 import craftc
 from craftc import CRAFT
-from craftc.table.derived import derived_columns, follow_from, products_of_others
+from craftc.table.derived import derived_columns, follow_from, is_valley, products_of_others
 from craftc.table.tick_groups import tick_groups
 
 pd = pytest.importorskip("pandas")
@@ -316,3 +316,13 @@ def test_groups_of_a_sum_are_no_ranges_of_it():
     ranges = {"tier": np.searchsorted([130.0, 150.0], alike["total"])}
     derived = derived_columns(alike, ranges)
     assert follow_from(derived, alike, ranges) == {"tier": "ranges of 'total'"}
+
+
+def test_whole_numbers_in_intervals_have_no_valley_between_ranges():
+    """Ages of more than 64 values stand in intervals, of which a third of a range holds one more or less."""
+    for seed in range(20):
+        age = np.sort(np.random.default_rng(seed).integers(18, 90, 1500)).astype(float)
+        age = np.repeat([part.mean() for part in np.array_split(age, 60)], 25)
+        assert not any(is_valley(age, cut) for cut in (30.5, 50.5, 70.5))
+    humps = np.random.default_rng(0).normal(np.repeat([30.0, 60.0], 750), 6.0).round()
+    assert is_valley(humps, 45.0)
