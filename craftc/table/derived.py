@@ -441,11 +441,17 @@ def _are_apart(rows: Floats, cut: float) -> bool:
 def is_valley(rows: Floats, highest: float) -> bool:
     """Whether numbers of two ranges are rare between their medians; the lower range ends at `highest`."""
     low, high = np.median(rows[rows <= highest]), np.median(rows[rows > highest])
-    counts, _ = np.histogram(rows, np.linspace(low, high, 4))
-    _, same = np.unique(rows[(rows >= low) & (rows <= high)], return_counts=True)
-    middle = counts[1] + same.max(initial=0)  # a third may hold a value less than another
-    fewer = min(counts[0], counts[2]) - middle
-    return bool(middle < _VALLEY * min(counts[0], counts[2]) and fewer > 3.0 * np.sqrt(fewer + 2.0 * middle))
+    thirds, values = np.linspace(low, high, 4), np.unique(rows)
+    between = 0.5 * (values[1:] + values[:-1])  # where no value is on an edge of a third
+    edges = between[np.abs(between - thirds[:, None]).argmin(axis=1)]
+    widths = np.diff(edges)
+    if widths.min() <= 0.0:
+        edges, widths = thirds, np.diff(thirds)
+    counts = np.histogram(rows, edges)[0] * widths.mean() / widths
+    fewer = min(counts[0], counts[2]) - counts[1]
+    return bool(
+        counts[1] < _VALLEY * min(counts[0], counts[2]) and fewer > 3.0 * np.sqrt(fewer + 2.0 * counts[1])
+    )
 
 
 def _is_ranked(x: Floats, y: Floats) -> bool:
