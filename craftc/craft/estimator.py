@@ -162,7 +162,8 @@ class CRAFT(WithFixed):
     objective_, objective_path_ : float, ndarray of float64
         Description length J of the partition in nats, and after each stage of the search.
     n_iter_, converged_ : int, bool
-        Passes over the table, and whether the last one moved no row.
+        Passes over the table, and whether the last one moved no row; in a table of weight above 16 384, or
+        lowered J by less than the price of a parameter.
     merge_path_ : sequence of MergeStep
         The result and every partition down to one cluster, each by the cheapest merge; read by `cut`, `at`
         and `n_clusters_within`.
@@ -174,7 +175,8 @@ class CRAFT(WithFixed):
     feature_importances_ : ndarray (D,) of float64
         Share of every input column in the gains of the features in which clusters differ.
     margins_, cluster_margins_ : ndarray (n,) of float32, ndarray (K,) of float64
-        Nats by which rows prefer their cheapest cluster to the second, and means; NaN without a row.
+        Nats by which rows prefer their cluster to the next, and means; NaN without a row. Negative where
+        another cluster is cheaper by as much: a few rows of a long table, which `predict` puts there.
     outlier_scores_ : ndarray (n,) of float32
         What every row costs in its cheapest cluster less what it costs without clusters, nats.
     soft_sizes_, assignment_entropy_ : ndarray (K,) of float64, float
