@@ -130,6 +130,18 @@ def test_words_and_truth_values(scored, first, new, found):
     assert table["paid"].tolist() == found
 
 
+@pytest.mark.parametrize("as_fitted", [str, float, int])
+@pytest.mark.parametrize("as_new", [str, float, "Int64"])
+@pytest.mark.parametrize("is_read", [True, False])
+def test_codes_as_texts_and_numbers(as_fitted, as_new, is_read):
+    first = pd.DataFrame({"pain": GROUP + 1, "x": OTHER})
+    model = craftc.CRAFT(categorical=["pain"], random_state=0).fit(first.astype({"pain": as_fitted}))
+    new = first.astype({"pain": as_new})
+    new.loc[3, "pain"] = None
+    table = craftc.read_table(new, like=model) if is_read else new
+    assert model.surprisal(table)["pain"].isna().tolist() == [i == 3 for i in range(N)]
+
+
 def test_codes_whose_zeros_a_program_dropped(scored):
     first = csv(zip=np.where(GROUP, "00501", "10001"), x=OTHER)
     found, notes = scored(first, csv(zip=["501", "10001", "1501"], x=[0.5, 1.5, 2.5]))
