@@ -40,6 +40,7 @@ from craftc.reading.remarks import (
     about_hours,
     about_levels,
     about_na_levels,
+    about_other_words,
     about_parts,
     about_period,
     about_scale,
@@ -50,7 +51,15 @@ from craftc.reading.remarks import (
     other_unit,
     words_among,
 )
-from craftc.reading.roles import PreparedTable, Roles, answer_name, as_list, blank_level, tick_of
+from craftc.reading.roles import (
+    PreparedTable,
+    Roles,
+    answer_name,
+    as_list,
+    blank_level,
+    levels_of_tick,
+    tick_of,
+)
 from craftc.reading.several import (
     Answers,
     find_answers,
@@ -203,8 +212,8 @@ class _Reader:
     def _ticked(self, name: str, series: pd.Series) -> pd.Series:
         """A column of one level and blank cells, which are "no"; other columns unchanged."""
         blank, tick = (str(self._recipe(name).get(each, "")) for each in ("blank", "tick"))
+        levels = [as_text(series.cat.categories[code]) for code in set(series.cat.codes) if code >= 0]
         if not blank:
-            levels = [as_text(series.cat.categories[code]) for code in set(series.cat.codes) if code >= 0]
             asked = self._roles.blanks == "auto" and name not in self._roles.kept
             one_word = len(set(map(tick_of, levels))) == 1
             if not asked or not one_word or not series.isna().any():
@@ -215,12 +224,11 @@ class _Reader:
                 return series
             self._boxes.append(name)
         self._note_recipe(name, blank=blank, tick=tick)
-
-        def one_spelling(level: object) -> str:
-            return tick if tick_of(as_text(level)) == tick_of(tick) else as_text(level)
-
-        texts = series.astype(object).map(one_spelling, na_action="ignore").astype(object)
-        texts = texts.where(series.notna(), blank)
+        level_of = levels_of_tick(levels, tick, blank)
+        if other := {text: level for text, level in level_of.items() if tick_of(text) != tick_of(level)}:
+            self._notes.append(about_other_words(name, other))
+        texts = series.astype(object).map(lambda level: level_of[as_text(level)], na_action="ignore")
+        texts = texts.astype(object).where(series.notna(), blank)
         ticked: pd.Series = self._pd.Series(
             self._pd.Categorical(texts, categories=sorted({blank, tick, *texts}))
         )

@@ -219,6 +219,12 @@ def about_scale(items: Sequence[str], low: int, high: int) -> str:
     )
 
 
+def about_other_words(name: str, level_of: Mapping[str, str]) -> str:
+    """A note about words for true and false, or ticks, in the place of those of the fit."""
+    taken = ", ".join(f"{quoted(text)} as {quoted(level)}" for text, level in sorted(level_of.items()))
+    return f"{quoted(name)}: cells are taken as the words of the fit: {taken}."
+
+
 def about_na_levels(na_levels: Mapping[str, Collection[str]]) -> str:
     """A note about levels of text columns that stand for missing values in others."""
     cells = sorted({cell for cells in na_levels.values() for cell in cells})
