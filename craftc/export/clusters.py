@@ -148,8 +148,9 @@ def _spellings(word: str, words: Sequence[str], blank: str) -> list[str]:
     numbers = all(_NUMBER.fullmatch(each) for each in words if each != blank) and _NUMBER.fullmatch(word)
     point = "" if "." in word else "."
     of_number = [f"{word}{point}0", f"{word}{point}00"] if numbers else []
-    own = truth_words(words) or {value: truth_level(value, words) for value in _TRUTH}
-    return of_number + [text for value in _TRUTH if own.get(value) == word for text in _TRUTH[value]]
+    own = truth_words(words)
+    levels = {value: own.get(value) if own else truth_level(value, words) for value in _TRUTH}
+    return of_number + [text for value, level in levels.items() if level == word for text in _TRUTH[value]]
 
 
 def _of_levels(

@@ -60,13 +60,7 @@ from craftc.reading.roles import (
     levels_of_tick,
     tick_of,
 )
-from craftc.reading.several import (
-    Answers,
-    find_answers,
-    find_listed,
-    flags_of,
-    named_answers,
-)
+from craftc.reading.several import Answers, find_answers, find_listed, flags_of, named_answers
 from craftc.reading.unusable import (
     CONSTANT,
     CONSTANT_OF_SOME,
