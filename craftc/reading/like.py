@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from craftc._common.messages import as_text, listed, need_pandas, quoted
+from craftc.reading.bare_texts import number_of_label
 from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES, have_leading_zeros
 from craftc.reading.dates import AHEAD
 from craftc.reading.files import FileForm, RawTable
@@ -204,7 +205,8 @@ def _levels(column: pd.Series, known: set[str]) -> tuple[pd.Series, list[str], l
     taken = {}
     for cell in cells:
         text = as_text(cell)
-        spellings = [*_spellings(text), text.zfill(padded)]  # programs drop the zeros of codes
+        # programs drop the zeros of codes; labels of a scale are not part of its numbers
+        spellings = [*_spellings(text), text.zfill(padded), number_of_label(text)]
         spelled = next((spelling for spelling in spellings if spelling in known), None)
         spelled = spelled or same_truth(text, words)
         if spelled is None and text in others:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from craftc._common.messages import as_text, listed, need_pandas, quoted
 from craftc._common.typing import Floats, Integers
+from craftc.reading.bare_texts import are_labelled_codes
 from craftc.reading.cell_parts import find_parts
 from craftc.reading.cells import (
     NA_VALUES,
@@ -492,7 +493,8 @@ class _Reader:
         remarks = [*numbers.changes, *filter(None, [self._bad_cells(name, numbers.bad, cells, counts)])]
         if remarks:
             self._notes.append(f"{quoted(name)} was read as numbers: {'; '.join(remarks)}.")
-        self._numbers(name, of_rows(numbers.values), quantity=bool(numbers.changes))
+        quantity = bool(numbers.changes) and not are_labelled_codes(numbers.changes, numbers.values)
+        self._numbers(name, of_rows(numbers.values), quantity=quantity)
         return True
 
     def _as_hours(
