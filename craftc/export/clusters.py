@@ -145,7 +145,9 @@ def _spellings(word: str, words: Sequence[str], blank: str) -> list[str]:
     """Texts that engines make of a number or a truth value which `read_table` has written as this level;
     `blank`: the level of blank cells, which is no number where the others are.
     """
-    numbers = all(_NUMBER.fullmatch(each) for each in words if each != blank) and _NUMBER.fullmatch(word)
+    others = [each for each in words if each != blank]
+    # of versions, "1.1" and "1.10", the digits count
+    numbers = all(map(_NUMBER.fullmatch, [*others, word])) and len(set(map(float, others))) == len(others)
     point = "" if "." in word else "."
     of_number = [f"{word}{point}0", f"{word}{point}00"] if numbers else []
     own = truth_words(words)

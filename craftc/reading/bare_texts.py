@@ -95,8 +95,8 @@ def _without_labels(texts: Sequence[str], known: bool) -> _Found:
 
 
 def _is_of_five(scale: set[int], ends: set[int]) -> bool:
-    """Whether numbers are the answers to a question with five steps and labels at its ends, one of which may
-    not occur.
+    """Whether numbers are the answers to a question with five steps and labels at its ends; one end may not
+    occur.
     """
     span = max(scale) - min(scale)
     return (

@@ -19,6 +19,7 @@ from craftc.reading.prepare import prepare
 from craftc.reading.remarks import about_other_words
 from craftc.reading.roles import Roles, answer_name, as_list
 from craftc.reading.several import Answers
+from craftc.reading.versions import equal_texts
 from craftc.table import Schema
 from craftc.table.dates import PARTS, part_name
 from craftc.table.kinds import same_truth, told_truths, truth_level
@@ -200,13 +201,15 @@ def _levels(column: pd.Series, known: set[str]) -> tuple[pd.Series, list[str], l
     words = known - {MISSING_LEVEL}
     widths = {len(level) for level in words}
     padded = widths.pop() if len(widths) == 1 and have_leading_zeros([*words]) else 0
+    versions = bool(equal_texts([*words]))  # whose digits count
     cells = column.dropna().unique()
     others = _of_other_pair([as_text(cell) for cell in cells], words)
     taken = {}
     for cell in cells:
         text = as_text(cell)
+        spellings = [text] if versions else _spellings(text)
         # programs drop the zeros of codes; labels of a scale are not part of its numbers
-        spellings = [*_spellings(text), text.zfill(padded), number_of_label(text)]
+        spellings += [text.zfill(padded), number_of_label(text)]
         spelled = next((spelling for spelling in spellings if spelling in known), None)
         spelled = spelled or same_truth(text, words)
         if spelled is None and text in others:

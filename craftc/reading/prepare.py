@@ -16,7 +16,6 @@ from craftc.reading.cells import (
     NA_VALUES,
     NUMERIC_NA_VALUES,
     float_of,
-    have_leading_zeros,
     parse_numbers,
     plain_text,
     table_marks,
@@ -28,13 +27,7 @@ from craftc.reading.joined import find_joined
 from craftc.reading.labelled import own_labels
 from craftc.reading.levels import are_codes, items_of_scales, number_levels, text_levels
 from craftc.reading.mixed_cells import with_cells_of_one_kind, with_thousands, with_unit
-from craftc.reading.quantities import (
-    could_be_times,
-    in_unit,
-    parse_durations,
-    parse_quantities,
-    seconds_of,
-)
+from craftc.reading.quantities import could_be_times, in_unit, parse_durations, parse_quantities, seconds_of
 from craftc.reading.remarks import (
     about_answers,
     about_codes,
@@ -45,10 +38,12 @@ from craftc.reading.remarks import (
     about_parts,
     about_period,
     about_scale,
+    about_text_codes,
     bad_cells,
     different_units,
     far_cells,
     hours_of_numbers,
+    one_number,
     other_unit,
     words_among,
 )
@@ -451,8 +446,8 @@ class _Reader:
                 remarks = [*filter(None, [dates.remark, self._bad_cells(name, dates.bad, cells, counts)])]
                 self._dates(name, of_rows(dates.days), remarks, monthly=dates.monthly)
                 return True
-            if have_leading_zeros(cells):
-                self._notes.append(f"{quoted(name)} holds codes with leading zeros and is categorical.")
+            if note := about_text_codes(name, cells):
+                self._notes.append(note)
                 return False
             if are_long_codes(cells, name):
                 return False
@@ -490,7 +485,9 @@ class _Reader:
             self._note_recipe(name, unsigned=numbers.unsigned)
         numbers.values, hours = hours_of_numbers(name, recipe, numbers.values)
         numbers.changes += hours + other_unit(name, recipe, numbers.values, numbers.unit, cells)
-        remarks = [*numbers.changes, *filter(None, [self._bad_cells(name, numbers.bad, cells, counts)])]
+        equal = "" if forced else one_number(cells)
+        bad = self._bad_cells(name, numbers.bad, cells, counts)
+        remarks = [*numbers.changes, *filter(None, [equal, bad])]
         if remarks:
             self._notes.append(f"{quoted(name)} was read as numbers: {'; '.join(remarks)}.")
         quantity = bool(numbers.changes) and not are_labelled_codes(numbers.changes, numbers.values)
