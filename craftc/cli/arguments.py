@@ -49,6 +49,7 @@ _IN_OPTIONS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"kinds=\{('[^']*'): 'number'\}", r"--numeric \1"),
     (r"; kinds=\{'[^']*': \('periodic', 24\)\} makes them times of day", ""),
     (r"kinds=\{('[^']*'): 'category'\}", r"--categorical \1"),
+    (r"table\[('[^']*')\]\.astype\(float\)", r"--numeric \1"),
     (r"kinds=\{('[^']*'): 'ignore'\}", r"--ignore \1"),
     (r"blanks='missing'", "--blanks missing"),
     (r"keep='clusters'", "--keep-clusters"),

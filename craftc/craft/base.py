@@ -419,7 +419,8 @@ class CraftBase(
             One row per cluster and feature in which it differs from the whole table, largest gain first:
             cluster, its `name` after `rename_clusters`, rows, share, feature (answers of one column are one),
             gain in nats, distribution ("own", or "shared with n clusters"), typical values in the cluster and
-            in the whole table. A polars frame if the model was fitted on one, otherwise pandas. It has attrs:
+            in the whole table; standard deviations are those of the rows (n), in `profile` those of a sample
+            (n - 1). A polars frame if the model was fitted on one, otherwise pandas. It has attrs:
             ``frame.attrs["merges"]`` lists (K, objective) along the merge path, which shows how close other
             numbers of clusters are; "price_factor", "dependence_ratio" and "column_links" are fitted
             attributes, as are "soft_sizes", "assignment_entropy", "log_likelihood", "n_parameters", "aic",

@@ -25,7 +25,7 @@ from craftc.export.scoring import (
 )
 from craftc.table import Schema
 from craftc.table.dates import parts_among
-from craftc.table.kinds import truth_words
+from craftc.table.kinds import truth_level, truth_words
 from craftc.table.level_column import MISSING_LEVEL, Level
 from craftc.table.levels import LevelEncoding
 from craftc.table.numeric_encoding import EncodingRecipe, NumericEncoding
@@ -33,7 +33,10 @@ from craftc.table.numeric_encoding import EncodingRecipe, NumericEncoding
 Term = LookUp | Polynomial
 
 #: Texts that engines make of truth values.
-_TRUTH = {True: ["true", "TRUE", "True", "t", "1"], False: ["false", "FALSE", "False", "f", "0"]}
+_TRUTH = {
+    True: ["true", "TRUE", "True", "t", "1", "1.0"],
+    False: ["false", "FALSE", "False", "f", "0", "0.0"],
+}
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)([.][0-9]+)?")
 
 
@@ -126,8 +129,9 @@ def texts_of(schema: Schema, d: int) -> Texts:
         return Texts(levels, missing)
     place = {str(level): t for t, level in enumerate(levels)}
     blank = _blank_level(schema, schema.columns[int(schema.categorical_index[d])])
-    words = [word for word in place if word not in (blank, MISSING_LEVEL)]
-    others = {text: place[word] for word in words for text in _spellings(word, words) if text not in place}
+    words = [word for word in place if word != MISSING_LEVEL]
+    spellings = ((word, text) for word in words for text in _spellings(word, words, blank))
+    others = {text: place[word] for word, text in spellings if text not in place}
     return Texts(levels, place.get(blank, missing), others)
 
 
@@ -137,14 +141,18 @@ def _blank_level(schema: Schema, name: str) -> str:
     return str(recipe.get("blank", "")) if isinstance(recipe, Mapping) else ""
 
 
-def _spellings(word: str, words: Sequence[str]) -> list[str]:
-    """Texts that engines make of a number or a truth value which `read_table` has written as this level."""
-    for value, own in truth_words(words).items():
-        if own == word:
-            return _TRUTH[value]
-    if all(map(_NUMBER.fullmatch, words)):
-        return [f"{word}0", f"{word}00"] if "." in word else [f"{word}.0", f"{word}.00"]
-    return []
+def _spellings(word: str, words: Sequence[str], blank: str) -> list[str]:
+    """Texts that engines make of a number or a truth value which `read_table` has written as this level;
+    `blank`: the level of blank cells, which is no number where the others are.
+    """
+    others = [each for each in words if each != blank]
+    # of versions, "1.1" and "1.10", the digits count
+    numbers = all(map(_NUMBER.fullmatch, [*others, word])) and len(set(map(float, others))) == len(others)
+    point = "" if "." in word else "."
+    of_number = [f"{word}{point}0", f"{word}{point}00"] if numbers else []
+    own = truth_words(words)
+    levels = {value: own.get(value) if own else truth_level(value, words) for value in _TRUTH}
+    return of_number + [text for value, level in levels.items() if level == word for text in _TRUTH[value]]
 
 
 def _of_levels(

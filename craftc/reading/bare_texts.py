@@ -9,10 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import numpy as np
+
+from craftc._common.typing import Floats
 from craftc.reading.dates import LONGEST, SAMPLE, first_year_of
 
 _FEWEST = 6  # different numbers; fewer are categories
 _MOSTLY, _MOST_ENDS = 0.9, 4  # share of the texts of one form, and ends of a scale that have a label
+_STEPS = 5  # of the shortest scale without its labels
+_LABELS = "labels"  # the first word of the change that these cause
 _OF = re.compile(
     r"(?P<n>0|[1-9]\d*(?:[.,]\d+)?|0[.,]\d+)\s?(?:/|(?:out )?of |von |sur )\s?(?P<of>[1-9]\d*)"
     r"(?:\s[^\W\d_]{1,12})?"
@@ -80,12 +85,37 @@ def _without_labels(texts: Sequence[str], known: bool) -> _Found:
     ends = [int(match[1]) for match in labelled if match]
     steps = [int(text) for text in texts if _WHOLE.fullmatch(text)]
     scale = {*ends, *steps}
-    if not ends or (not known and (len(scale) < _FEWEST or len(ends) > min(_MOST_ENDS, len(steps) - 1))):
+    many = len(scale) >= _FEWEST and len(ends) <= min(_MOST_ENDS, len(steps) - 1)
+    if not ends or not (known or many or _is_of_five(scale, {*ends})):
         return None
     if len(set(ends)) < len(ends) or (not known and not {min(scale), max(scale)} & {*ends}):
         return None
     example = next(match[0] for match in labelled if match)
-    return [match and match[1] for match in labelled], f"labels such as that of {example!r} removed"
+    return [match and match[1] for match in labelled], f"{_LABELS} such as that of {example!r} removed"
+
+
+def _is_of_five(scale: set[int], ends: set[int]) -> bool:
+    """Whether numbers are the answers to a question with five steps and labels at its ends; one end may not
+    occur.
+    """
+    span = max(scale) - min(scale)
+    return (
+        len(scale) >= _STEPS - 1
+        and ends <= {min(scale), max(scale)}
+        and (span == _STEPS - 1 or (span == _STEPS - 2 and len(ends) == 1))
+    )
+
+
+def are_labelled_codes(changes: Sequence[str], values: Floats) -> bool:
+    """Whether numbers are as few as those of codes, and lost nothing but the labels of their scale."""
+    only_labels = len(changes) == 1 and changes[0].startswith(_LABELS)
+    return only_labels and len(np.unique(values[~np.isnan(values)])) < _FEWEST
+
+
+def number_of_label(text: str) -> str:
+    """The number in front of a label, as in "5 - very likely"; the text itself if it has none."""
+    found = _LABELLED.fullmatch(text[:LONGEST])
+    return found[1] if found else text
 
 
 def _with_sides(texts: Sequence[str], known: bool) -> _Found:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from craftc._common.messages import as_text, listed, need_pandas, quoted
+from craftc.reading.bare_texts import number_of_label
 from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES, have_leading_zeros
 from craftc.reading.dates import AHEAD
 from craftc.reading.files import FileForm, RawTable
 from craftc.reading.input_file import TableError, did_you_mean
 from craftc.reading.joined import joined_of
 from craftc.reading.prepare import prepare
+from craftc.reading.remarks import about_other_words
 from craftc.reading.roles import Roles, answer_name, as_list
 from craftc.reading.several import Answers
+from craftc.reading.versions import equal_texts
 from craftc.table import Schema
 from craftc.table.dates import PARTS, part_name
-from craftc.table.kinds import same_truth
+from craftc.table.kinds import same_truth, told_truths, truth_level
 from craftc.table.level_column import MISSING_LEVEL
 from craftc.table.personal import shown_cells
 
@@ -141,8 +144,8 @@ def match_columns(
         if name in dates and name in names and not any(quoted(name) in note for note in notes):
             notes += _as_days(name, numbers)
     for name, levels in zip(schema.categorical_names, schema.levels, strict=True):
-        of_levels = list[str]() if new_levels else notes
-        columns[name] = _levels(table.frame[name], {str(level) for level in levels}, of_levels)
+        columns[name], own, unseen = _levels(table.frame[name], {str(level) for level in levels})
+        notes += own if new_levels else [*own, *unseen]
     return need_pandas().DataFrame(columns), notes
 
 
@@ -189,25 +192,47 @@ def _recipes(schema: Schema, names: Sequence[str]) -> dict[str, Mapping[str, obj
     return {name: recipe for name in names if isinstance(recipe := known.get(name), Mapping)}
 
 
-def _levels(column: pd.Series, known: set[str], notes: list[str]) -> pd.Series:
-    """A categorical column with its cells replaced by the model's spelling of the levels."""
+def _levels(column: pd.Series, known: set[str]) -> tuple[pd.Series, list[str], list[str]]:
+    """A categorical column with its cells replaced by the model's spelling of the levels, and notes about
+    other words for these and about levels that the fit has not seen.
+    """
+    notes: list[str] = []
     level_of: dict[object, str | None] = {}
-    widths = {len(level) for level in known - {MISSING_LEVEL}}
-    padded = widths.pop() if len(widths) == 1 and have_leading_zeros([*known - {MISSING_LEVEL}]) else 0
-    for cell in column.dropna().unique():
+    words = known - {MISSING_LEVEL}
+    widths = {len(level) for level in words}
+    padded = widths.pop() if len(widths) == 1 and have_leading_zeros([*words]) else 0
+    versions = bool(equal_texts([*words]))  # whose digits count
+    cells = column.dropna().unique()
+    others = _of_other_pair([as_text(cell) for cell in cells], words)
+    taken = {}
+    for cell in cells:
         text = as_text(cell)
-        spellings = [*_spellings(text), text.zfill(padded)]  # programs drop the zeros of codes
+        spellings = [text] if versions else _spellings(text)
+        # programs drop the zeros of codes; labels of a scale are not part of its numbers
+        spellings += [text.zfill(padded), number_of_label(text)]
         spelled = next((spelling for spelling in spellings if spelling in known), None)
-        level_of[cell] = spelled or same_truth(text, known - {MISSING_LEVEL}) or text
+        spelled = spelled or same_truth(text, words)
+        if spelled is None and text in others:
+            spelled = taken[text] = others[text]
+        level_of[cell] = spelled or text
         if level_of[cell] not in known and text.casefold() in (*NA_VALUES, *NUMERIC_NA_VALUES):
             level_of[cell] = None
+    of_words = [about_other_words(str(column.name), taken)] if taken else []
     unseen = sorted(level for level in level_of.values() if level is not None and level not in known)
     if unseen:
         notes.append(
             f"{quoted(str(column.name))}: levels that did not occur in fit are treated as missing: "
             f"{shown_cells(str(column.name), unseen, known)}."
         )
-    return column.astype(object).map(level_of).astype("category")
+    return column.astype(object).map(level_of).astype("category"), of_words, notes
+
+
+def _of_other_pair(texts: Sequence[str], words: Collection[str]) -> dict[str, str]:
+    """The one of the two words of the fit for true and false that each of these texts means."""
+    if len(words) != 2:
+        return {}
+    levels = {text: truth_level(value, words) for text, value in told_truths(texts).items()}
+    return {text: level for text, level in levels.items() if level is not None}
 
 
 def _spellings(text: str) -> list[str]:

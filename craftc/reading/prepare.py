@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from craftc._common.messages import as_text, listed, need_pandas, quoted
 from craftc._common.typing import Floats, Integers
+from craftc.reading.bare_texts import are_labelled_codes
 from craftc.reading.cell_parts import find_parts
 from craftc.reading.cells import (
     NA_VALUES,
     NUMERIC_NA_VALUES,
     float_of,
-    have_leading_zeros,
     parse_numbers,
     plain_text,
     table_marks,
@@ -27,37 +27,36 @@ from craftc.reading.joined import find_joined
 from craftc.reading.labelled import own_labels
 from craftc.reading.levels import are_codes, items_of_scales, number_levels, text_levels
 from craftc.reading.mixed_cells import with_cells_of_one_kind, with_thousands, with_unit
-from craftc.reading.quantities import (
-    could_be_times,
-    in_unit,
-    parse_durations,
-    parse_quantities,
-    seconds_of,
-)
+from craftc.reading.quantities import could_be_times, in_unit, parse_durations, parse_quantities, seconds_of
 from craftc.reading.remarks import (
     about_answers,
     about_codes,
     about_hours,
     about_levels,
     about_na_levels,
+    about_other_words,
     about_parts,
     about_period,
     about_scale,
+    about_text_codes,
     bad_cells,
     different_units,
     far_cells,
     hours_of_numbers,
+    one_number,
     other_unit,
     words_among,
 )
-from craftc.reading.roles import PreparedTable, Roles, answer_name, as_list, blank_level, tick_of
-from craftc.reading.several import (
-    Answers,
-    find_answers,
-    find_listed,
-    flags_of,
-    named_answers,
+from craftc.reading.roles import (
+    PreparedTable,
+    Roles,
+    answer_name,
+    as_list,
+    blank_level,
+    levels_of_tick,
+    tick_of,
 )
+from craftc.reading.several import Answers, find_answers, find_listed, flags_of, named_answers
 from craftc.reading.unusable import (
     CONSTANT,
     CONSTANT_OF_SOME,
@@ -203,8 +202,8 @@ class _Reader:
     def _ticked(self, name: str, series: pd.Series) -> pd.Series:
         """A column of one level and blank cells, which are "no"; other columns unchanged."""
         blank, tick = (str(self._recipe(name).get(each, "")) for each in ("blank", "tick"))
+        levels = [as_text(series.cat.categories[code]) for code in set(series.cat.codes) if code >= 0]
         if not blank:
-            levels = [as_text(series.cat.categories[code]) for code in set(series.cat.codes) if code >= 0]
             asked = self._roles.blanks == "auto" and name not in self._roles.kept
             one_word = len(set(map(tick_of, levels))) == 1
             if not asked or not one_word or not series.isna().any():
@@ -215,12 +214,11 @@ class _Reader:
                 return series
             self._boxes.append(name)
         self._note_recipe(name, blank=blank, tick=tick)
-
-        def one_spelling(level: object) -> str:
-            return tick if tick_of(as_text(level)) == tick_of(tick) else as_text(level)
-
-        texts = series.astype(object).map(one_spelling, na_action="ignore").astype(object)
-        texts = texts.where(series.notna(), blank)
+        level_of = levels_of_tick(levels, tick, blank)
+        if other := {text: level for text, level in level_of.items() if tick_of(text) != tick_of(level)}:
+            self._notes.append(about_other_words(name, other))
+        texts = series.astype(object).map(lambda level: level_of[as_text(level)], na_action="ignore")
+        texts = texts.astype(object).where(series.notna(), blank)
         ticked: pd.Series = self._pd.Series(
             self._pd.Categorical(texts, categories=sorted({blank, tick, *texts}))
         )
@@ -448,8 +446,8 @@ class _Reader:
                 remarks = [*filter(None, [dates.remark, self._bad_cells(name, dates.bad, cells, counts)])]
                 self._dates(name, of_rows(dates.days), remarks, monthly=dates.monthly)
                 return True
-            if have_leading_zeros(cells):
-                self._notes.append(f"{quoted(name)} holds codes with leading zeros and is categorical.")
+            if note := about_text_codes(name, cells):
+                self._notes.append(note)
                 return False
             if are_long_codes(cells, name):
                 return False
@@ -487,10 +485,13 @@ class _Reader:
             self._note_recipe(name, unsigned=numbers.unsigned)
         numbers.values, hours = hours_of_numbers(name, recipe, numbers.values)
         numbers.changes += hours + other_unit(name, recipe, numbers.values, numbers.unit, cells)
-        remarks = [*numbers.changes, *filter(None, [self._bad_cells(name, numbers.bad, cells, counts)])]
+        equal = "" if forced else one_number(cells)
+        bad = self._bad_cells(name, numbers.bad, cells, counts)
+        remarks = [*numbers.changes, *filter(None, [equal, bad])]
         if remarks:
             self._notes.append(f"{quoted(name)} was read as numbers: {'; '.join(remarks)}.")
-        self._numbers(name, of_rows(numbers.values), quantity=bool(numbers.changes))
+        quantity = bool(numbers.changes) and not are_labelled_codes(numbers.changes, numbers.values)
+        self._numbers(name, of_rows(numbers.values), quantity=quantity)
         return True
 
     def _as_hours(

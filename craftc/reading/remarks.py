@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from craftc._common.messages import as_text, listed, quoted
 from craftc._common.typing import Floats
-from craftc.reading.cells import MAX_INTEGER_CODES, as_number, units_among
+from craftc.reading.cells import MAX_INTEGER_CODES, as_number, have_leading_zeros, units_among
 from craftc.reading.dates import LONGEST
 from craftc.reading.input_file import TableError
 from craftc.reading.several import LISTS, Answers
 from craftc.reading.unusable import is_code
+from craftc.reading.versions import are_versions, equal_texts
 from craftc.table.personal import shown_cells
 
 if TYPE_CHECKING:
@@ -45,6 +46,25 @@ def words_among(bad: Sequence[str], cells: Sequence[str], counts: NDArray[np.int
     words = [text for text in bad if len(text) <= LONGEST and not any(map(str.isdigit, text))]
     words.sort(key=lambda text: -number_of[text])
     return [*dict.fromkeys(map(str.casefold, words[:_WORDS]))]
+
+
+def about_text_codes(name: str, cells: Sequence[str]) -> str:
+    """A note about texts of digits that are codes: padded with zeros, or versions; empty for numbers."""
+    if have_leading_zeros(cells):
+        return f"{quoted(name)} holds codes with leading zeros and is categorical."
+    if are_versions(name, cells):
+        column, two = quoted(name), " and ".join(map(repr, equal_texts(cells)))
+        return (
+            f"{column} holds versions or sections, such as {two}, and is categorical; "
+            f"table[{column}].astype(float) makes it a number."
+        )
+    return ""
+
+
+def one_number(cells: Sequence[str]) -> str:
+    """The remark about different texts of one number, which could be versions; empty without such."""
+    two = equal_texts(cells)
+    return f"{' and '.join(map(repr, two))} taken as one number" if two else ""
 
 
 def different_units(name: str, cells: Sequence[str], counts: NDArray[np.intp]) -> list[str]:
@@ -217,6 +237,12 @@ def about_scale(items: Sequence[str], low: int, high: int) -> str:
         f"{listed(items)} hold answers on a scale from {low} to {high} and are used as numbers; "
         f"kinds={{{quoted(items[0])}: 'category'}} makes one a category."
     )
+
+
+def about_other_words(name: str, level_of: Mapping[str, str]) -> str:
+    """A note about words for true and false, or ticks, in the place of those of the fit."""
+    taken = ", ".join(f"{quoted(text)} as {quoted(level)}" for text, level in sorted(level_of.items()))
+    return f"{quoted(name)}: cells are taken as the words of the fit: {taken}."
 
 
 def about_na_levels(na_levels: Mapping[str, Collection[str]]) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from craftc.reading.several import Answers
+from craftc.table.kinds import told_truths
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,12 +67,24 @@ _NEGATIVE = {"no", "n", "false", "nein", "non", "0", "none", "nan"}  # next to t
 
 
 _TICKS = frozenset("x✓✔☑√✅")
+_SYMBOL = re.compile(r"[^\w\s.,:;?–—-]")  # one character that is no letter, no digit and no missing cell
 
 
 def tick_of(level: str) -> str:
     """The text that all spellings of one tick share: "✓" of "x", "X" and "✔"."""
     text = level.casefold()
     return "✓" if text in _TICKS else text
+
+
+def levels_of_tick(texts: Sequence[str], tick: str, blank: str) -> dict[str, str]:
+    """The level that each of these texts is in a column whose levels are a tick and that of a blank cell: a
+    text that says true or false, or any mark if it is the only text.
+    """
+    said = told_truths(texts)
+    if len(texts) == 1 and texts[0] not in said and _SYMBOL.fullmatch(texts[0]):
+        said = {texts[0]: True}
+    of_text = {text: (tick if said[text] else blank) if text in said else text for text in texts}
+    return of_text | {text: tick for text in texts if tick_of(text) == tick_of(tick)}
 
 
 def blank_level(text: str) -> str:

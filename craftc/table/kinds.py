@@ -29,6 +29,7 @@ _PAIRS = (
     ("y", "n"),
     ("on", "off"),
     ("ja", "nein"),
+    ("j", "n"),
     ("wahr", "falsch"),
     ("oui", "non"),
     ("vrai", "faux"),
@@ -218,6 +219,25 @@ def same_truth(text: str, words: Collection[str]) -> str | None:
         if text == mark
     }
     return next((own[value] for value in said if value in own), None)
+
+
+def told_truths(texts: Collection[str]) -> dict[str, bool]:
+    """What texts say that are words for true and false, numbers or ticked boxes of one pair; empty if they
+    are of several pairs, or if other numbers show that they are codes.
+    """
+    words = {text: text.casefold() for text in texts if truth_of(text) is not None}
+    others = [text for text in texts if text not in words]
+    pairs = [pair for pair in (*_PAIRS, *_MARKS) if set(words.values()) <= set(pair)]
+    if not pairs or any(map(_is_float, others)):
+        return {}
+    return {text: word == pairs[0][0] for text, word in words.items()}
+
+
+def _is_float(text: str) -> bool:
+    try:
+        return float(text) == float(text)
+    except ValueError:
+        return False
 
 
 def truth_of(text: str) -> bool | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from craftc._common.messages import shown, warn_user
+from craftc._common.messages import as_text, shown, warn_user
 from craftc._common.typing import Array
 from craftc.table.kinds import is_missing, truth_level
 
@@ -22,6 +22,7 @@ T = TypeVar("T")
 MISSING_LEVEL = "(missing)"
 _FEW = 5  # different numbers that may well be categories, as in `read_table`
 _NUMBER = re.compile(r"\s*[+-]?(?!0\d)(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.ASCII | re.I)  # 007 is a code
+_EXACT = 2.0**53  # float64 skips whole numbers above it
 _FEWEST_EMPTY = 5  # rows without a value in a column, which are no chance
 MAX_LEVELS = 65535  # one code of uint16 stays free for a missing cell
 
@@ -125,8 +126,9 @@ class LevelColumn:
     def translate(self, levels: tuple[Level, ...], missing: str) -> tuple[Array, list[Level]]:
         """Return the code of each value, and the values that are not levels."""
         code = {level: c for c, level in enumerate(levels)}
-        # "1" and 1 are the same level if one side is text, for example after a round trip through CSV
-        code_of_text = {str(level): c for level, c in code.items()}
+        # "1", 1 and 1.0 are the same level if one side is text, for example after a round trip through CSV
+        code_of_text = {text: c for level, c in code.items() for text in _spellings(level)}
+        code_of_text |= {str(level): c for level, c in code.items()}
         codes = np.full(len(self.values), len(levels))
         unseen = []
         for i in np.flatnonzero(self.used):
@@ -135,7 +137,9 @@ class LevelColumn:
                 if missing != "category":
                     continue
                 value = MISSING_LEVEL
-            c = code.get(value, code_of_text.get(str(value)))
+            c = code.get(value)
+            if c is None:
+                c = next((code_of_text[text] for text in _spellings(value) if text in code_of_text), None)
             if c is None and isinstance(value, bool) and (word := truth_level(value, levels)) is not None:
                 c = code[word]
             if c is None:
@@ -208,6 +212,13 @@ def common_order(name: str, orders: Iterable[Sequence[T]]) -> list[T]:
         scale.append(level)
         left = [order[1:] if order[0] == level else order for order in left]
     return scale
+
+
+def _spellings(level: Level) -> list[str]:
+    """The texts of a level, its own first; a number of a column with blank cells may have become 1.0."""
+    if isinstance(level, str | bool) or abs(level) > _EXACT:
+        return [str(level)]
+    return list(dict.fromkeys((str(level), as_text(level), str(float(level)))))
 
 
 def _plain(value: object, name: str, strict: bool) -> Level | None:

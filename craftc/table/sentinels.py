@@ -15,6 +15,7 @@ _MANY = 10  # other numbers or dates, from which one can be far
 _OFTEN = 3  # times the rows of another number or date, of one in the place of missing ones
 _LONG = 1e16  # numbers that are written with an exponent
 _MOST_CODES = 4  # that stand for different reasons
+_FROM_ZERO, _MOST_ZEROS = 1.5, 0.2  # deviations of the others from 0, least, and share of the rows, most
 _FEW_VALUES, _JUMP = 4, 3.0  # other values, at least, and gap in front of a code in their largest gaps
 #: Codes of answers that are missing, by the size of the other numbers.
 _CODES = [
@@ -40,9 +41,9 @@ def sentinels(distinct: Floats, counts: Integers) -> Iterator[tuple[str, int]]:
         for n in range(1, min(_MOST_CODES, len(distinct) - 1) + 1):
             group = slice(0, n) if lowest else slice(len(distinct) - n, None)
             rest = slice(n, None) if lowest else slice(0, len(distinct) - n)
-            if _are_codes(distinct[group], counts[group], distinct[rest], counts[rest]) or (
-                n == 1 and _is_far(distinct, counts, 0 if lowest else -1)
-            ):
+            alone = n == 1 and _is_far(distinct, counts, 0 if lowest else -1)
+            alone |= n == 1 and lowest and _is_zero(distinct, counts)
+            if alone or _are_codes(distinct[group], counts[group], distinct[rest], counts[rest]):
                 found.update(range(len(distinct))[group])
     for at in sorted(found):
         number = float(distinct[at])
@@ -63,29 +64,49 @@ def _is_far(distinct: Floats, counts: Integers, at: int) -> bool:
     return bool(abs(distinct[at] - nearest) > rest[-1] - rest[0] or alone)
 
 
+def _is_zero(distinct: Floats, counts: Integers) -> bool:
+    """Whether the lowest number is a repeated 0 which the others do not come near: a weight of 0 kg."""
+    n_rest, least = counts[1:], max(_FEWEST, _SHARE * counts.sum())
+    if distinct[0] != 0.0 or len(n_rest) < _MANY or not least <= counts[0] <= _MOST_ZEROS * counts.sum():
+        return False
+    rest = distinct[1:] / distinct[-1]  # whose squares do not overflow
+    deviation = float(np.sqrt(np.average((rest - np.average(rest, weights=n_rest)) ** 2, weights=n_rest)))
+    steps = np.diff(rest[: len(rest) // 2 + 1])
+    return bool(rest[0] >= _FROM_ZERO * deviation and rest[0] >= _JUMP * steps.max())
+
+
 def _are_codes(codes: Floats, n_rows: Integers, rest: Floats, n_rest: Integers) -> bool:
     """Whether the numbers at one end are codes of answers that are missing: -9 and -8, or 98 and 99.
 
     They are repeated, and a gap separates them from the other numbers.
     """
-    if len(rest) < _FEW_VALUES or not _are_enough(n_rows, n_rest, lowest=codes[0] < rest[0]):
+    lowest, on_scale = bool(codes[0] < rest[0]), _are_a_scale(rest, n_rest)
+    few = on_scale and not lowest and n_rows.min() > 1  # are sufficient next to the answers of one question
+    if len(rest) < _FEW_VALUES or not (few or _are_enough(n_rows, n_rest, lowest=lowest)):
         return False
     sizes = set(np.abs(codes).tolist())
-    gap = float(rest[0] - codes[-1] if codes[0] < rest[0] else codes[0] - rest[-1])
+    gap = float(rest[0] - codes[-1] if lowest else codes[0] - rest[-1])
     far = gap > rest[-1] - rest[0]
     if codes[0] < 0.0:
         known = any(sizes <= {*each, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0} and sizes & each for each in _CODES)
         alone = rest[0] >= 0.0 > codes[-1]
         scale = np.diff(rest).max() == 1.0 and (np.diff(codes) > 1.0).any() | (codes[-1] < -5.0)
         often = len(rest) >= _MANY and (n_rows >= _OFTEN * np.median(n_rest)).all()
-        return bool(known and codes[-1] < 0.0 and (far or (alone and (scale or often))))
+        no_answer = len(codes) <= 2 and codes[0] >= -2.0 and codes[-1] == -1.0 and on_scale and rest[0] == 1.0
+        return bool((known and codes[-1] < 0.0 and (far or (alone and (scale or often)))) or no_answer)
     whole, total = bool((rest == np.floor(rest)).all()), n_rows.sum() + n_rest.sum()
     return (
         whole
-        and any(sizes <= each and max(each) in sizes for each in _CODES)
+        and any(sizes <= each and (max(each) in sizes or (far and min(sizes) > 9.0)) for each in _CODES)
         and gap >= _JUMP * float(np.diff(rest).max())
-        and bool(far or (n_rows >= np.median(n_rest)).all() or n_rows.sum() >= 3 * _SHARE * total)
+        and bool(far or few or (n_rows >= np.median(n_rest)).all() or n_rows.sum() >= 3 * _SHARE * total)
     )
+
+
+def _are_a_scale(numbers: Floats, counts: Integers) -> bool:
+    """Whether numbers are all steps of a scale from 0 or 1, whose ends are no tails as those of counts."""
+    steps = numbers[0] in (0.0, 1.0) and bool((np.diff(numbers) == 1.0).all())
+    return steps and bool(2 * counts[-1] >= np.median(counts))
 
 
 def _are_enough(n_rows: Integers, n_rest: Integers, *, lowest: bool) -> bool:

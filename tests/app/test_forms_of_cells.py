@@ -446,6 +446,58 @@ def test_several_codes_of_a_missing_number(read, codes, n, share, usual):
     assert f"'x' has {both} in {int(share * n)} rows, far from its other numbers" in notes
 
 
+@pytest.mark.parametrize(
+    ("codes", "n_rows", "low", "high"),
+    [
+        ((77,), 30, 1, 8),
+        ((88,), 30, 1, 8),
+        ((77, 88), 30, 1, 8),
+        ((777,), 30, 18, 91),
+        ((-1,), 30, 1, 8),
+        ((-2, -1), 30, 1, 11),
+        ((9,), 2, 1, 6),
+        ((9,), 4, 0, 4),
+        ((8, 9), 4, 1, 6),
+        ((0,), 12, 100, 180),
+        ((0,), 12, 70, 200),
+        ((0,), 12, 45, 120),
+        ((0,), 60, 18, 39),
+    ],
+)
+def test_codes_next_to_a_scale_and_zeros_far_from_the_others(read, codes, n_rows, low, high):
+    values = np.random.default_rng(0).integers(low, high, 600)
+    assert "far from" not in read(column(values))[1]
+    values[:n_rows] = np.resize(codes, n_rows)
+    _, notes = read(column(values))
+    shown = ", ".join(map(str, codes))
+    assert f"'x' has {shown} in {n_rows} rows, far from its other numbers" in notes
+
+
+@pytest.mark.parametrize(
+    ("number", "n_rows", "usual"),
+    [
+        (-1, 30, lambda rng: rng.integers(0, 11, 600)),  # the next step of the scale
+        (-1, 30, lambda rng: rng.choice([1, 2, 4, 7, 11], 600)),
+        (7, 30, lambda rng: rng.integers(0, 4, 600)),
+        (
+            9,
+            2,
+            lambda rng: rng.choice([0, 1, 2, 3, 4, 5], 600, p=[0.4, 0.3, 0.2, 0.06, 0.03, 0.01]),
+        ),  # a tail
+        (9, 1, lambda rng: rng.integers(1, 6, 600)),
+        (0, 12, lambda rng: rng.integers(18, 91, 600)),  # a child
+        (0, 60, lambda rng: rng.lognormal(6, 0.7, 600).round() + 1),  # amounts
+        (0, 200, lambda rng: rng.integers(70, 200, 600)),  # most have none
+        (0, 4, lambda rng: rng.integers(70, 200, 600)),
+        (0, 60, lambda rng: 100 * rng.integers(1, 30, 600) + 900 * (rng.random(600) < 0.5)),
+    ],
+)
+def test_numbers_that_stand_for_themselves(read, number, n_rows, usual):
+    values = usual(np.random.default_rng(0)).astype(int)
+    values[:n_rows] = number
+    assert "far from" not in read(column(values))[1]
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_numbers_that_are_no_codes(read, seed):
     rng = np.random.default_rng(seed)

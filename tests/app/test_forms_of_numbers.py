@@ -195,6 +195,50 @@ def test_new_rows_have_any_of_the_units_of_the_fit(units, new, values):
     assert read(new, like=model)[0] == pytest.approx(values, rel=1e-4)
 
 
+VERSIONS = [f"{a}.{b}" for a in (1, 2, 3) for b in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("x", VERSIONS),
+        ("height", ["5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "5.8", "5.9", "5.10", "5.11", "6.0"]),
+        ("section", ["1.1", "1.2", "1.10", "2.1", "2.3", "4.1"]),
+        ("Version", ["1.1", "1.2", "1.10", "2.0"]),
+    ],
+)
+def test_versions_are_categories(name, cells):
+    frame = pd.DataFrame({name: (cells * 30)[:120], "y": Y[:120]})
+    table = craftc.read_table(frame)
+    assert table[name].tolist() == frame[name].tolist()
+    (note,) = [note for note in table.attrs["notes"] if name in note]
+    assert "holds versions or sections, such as '" in note
+    assert f"table['{name}'].astype(float) makes it a number." in note
+    model = craftc.CRAFT(random_state=0, n_init=1).fit(table)
+    new = pd.DataFrame({name: ["1.1", "1.10", "1.20", "5.1", "5.10"], "y": Y[:5]})
+    assert craftc.read_table(new, like=model)[name].tolist() == new[name].tolist()
+
+
+@pytest.mark.parametrize(
+    ("cells", "noted"),
+    [
+        (["1.1", "1.10", "2.5", "1.99", "2.49", "3.75", "0.8"], True),  # prices that people typed
+        (["1.1", "1.2", "1.3", "1.4", "1.5", "1.6", "1.7", "1.8", "1.9", "2.0", "1.10"], True),
+        (["1,1", "1,10", "2,5", "1,99", "2,49", "3,75", "0,8"], True),
+        (["1.05", "1.1", "1.10", "1.11", "1.12", *VERSIONS], True),  # cents
+        (["1", "1.0", "1.00", "2.5", "2.25", "3.75", "0.8"], False),
+        (["1.10", "2.50", "1.99", "2.49", "3.75", "0.80"], False),
+        ([f"{i}.{i}" for i in range(1, 25)], False),
+    ],
+)
+def test_equal_numbers_in_different_digits(cells, noted):
+    values, notes = read(cells)
+    assert values == [float(cell.replace(",", ".")) for cell in cells]
+    two = "'1,1' and '1,10'" if "1,1" in cells else "'1.1' and '1.10'"
+    assert (f"{two} taken as one number." in notes) == noted
+    assert ("taken as one number" in notes) == noted
+
+
 DATES = [f"{1 + i % 28}/{1 + i % 12}/2023" for i in range(120)]
 
 

@@ -123,11 +123,77 @@ def test_units(scored):
         (("ja", "nein"), ["TRUE", "FALSE"], ["ja", "nein"]),
         (("1", "0"), ["TRUE", "FALSE"], ["1", "0"]),
         (("x", ""), ["TRUE", "FALSE"], ["x", "no"]),
+        (("yes", "no"), ["1", "0"], ["yes", "no"]),
+        (("yes", "no"), ["1.0", "0.0"], ["yes", "no"]),
+        (("yes", "no"), ["Y", "N"], ["yes", "no"]),
+        (("yes", "no"), ["Yes", "NO"], ["yes", "no"]),
+        (("yes", "no"), ["ja", "nein"], ["yes", "no"]),
+        (("yes", "no"), ["y"], ["yes"]),
+        (("yes", "no"), ["ja", "nein", "weiß nicht"], ["yes", "no", "weiß nicht"]),
+        (("yes", "no"), ["1", "0", "2"], ["1", "0", "2"]),  # codes
+        (("yes", "no"), ["ja", "n"], ["ja", "n"]),  # of two languages
+        (("yes", "some"), ["1", "0"], ["1", "0"]),
+        (("1", "0"), ["oui", "non"], ["1", "0"]),
+        (("Ja", "Nein"), ["j", "n"], ["Ja", "Nein"]),
     ],
 )
+@pytest.mark.filterwarnings("ignore:Column 'paid'. no value of these rows")
 def test_words_and_truth_values(scored, first, new, found):
-    table, _ = scored(csv(paid=np.where(GROUP, *first), x=OTHER), csv(paid=new, x=[0.5, 1.5]))
+    table, _ = scored(csv(paid=np.where(GROUP, *first), x=OTHER), csv(paid=new, x=[0.5] * len(new)))
     assert table["paid"].tolist() == found
+
+
+@pytest.mark.parametrize("as_fitted", [str, float, int])
+@pytest.mark.parametrize("as_new", [str, float, "Int64"])
+@pytest.mark.parametrize("is_read", [True, False])
+def test_codes_as_texts_and_numbers(as_fitted, as_new, is_read):
+    first = pd.DataFrame({"pain": GROUP + 1, "x": OTHER})
+    model = craftc.CRAFT(categorical=["pain"], random_state=0).fit(first.astype({"pain": as_fitted}))
+    new = first.astype({"pain": as_new})
+    new.loc[3, "pain"] = None
+    table = craftc.read_table(new, like=model) if is_read else new
+    assert model.surprisal(table)["pain"].isna().tolist() == [i == 3 for i in range(N)]
+
+
+@pytest.mark.parametrize(
+    ("tick", "new", "found", "noted"),
+    [
+        ("x", ["yes", ""], ["x", "no"], "'yes' as 'x'."),
+        ("x", ["1", ""], ["x", "no"], "'1' as 'x'."),
+        ("x", ["true"], ["x"], "'true' as 'x'."),
+        ("x", ["•", ""], ["x", "no"], "'•' as 'x'."),
+        ("x", ["✓", "X", ""], ["x", "x", "no"], ""),
+        ("x", ["1", "0", ""], ["x", "no", "no"], "'0' as 'no', '1' as 'x'."),
+        ("x", ["ja", "nein", ""], ["x", "no", "no"], "'ja' as 'x', 'nein' as 'no'."),
+        ("x", ["no", ""], ["no", "no"], ""),
+        ("1", ["x", ""], ["1", "0"], "'x' as '1'."),
+        ("gold", ["x", ""], ["gold", "no"], "'x' as 'gold'."),
+        ("gold", ["silver", ""], ["silver", "no"], ""),
+        ("x", ["-", "x", ""], [None, "x", "no"], ""),
+        ("x", ["1", "2", ""], ["1", "2", "no"], ""),
+    ],
+)
+def test_marks_in_the_place_of_ticks(scored, tick, new, found, noted):
+    first = csv(news=np.where(GROUP, tick, ""), x=OTHER)
+    table, notes = scored(first, csv(news=new, x=[0.5] * len(new)))
+    assert table["news"].astype(object).where(table["news"].notna(), None).tolist() == found
+    assert ("'news': cells are taken as the words of the fit: " + noted in notes) == bool(noted)
+
+
+def test_other_words_for_true_and_false_are_noted(tmp_path, capsys):
+    path, new = tmp_path / "t.csv", tmp_path / "n.csv"
+    path.write_text(csv(paid=np.where(GROUP, "yes", "no"), x=OTHER))
+    assert main(["cluster", str(path), "--out", str(tmp_path / "o"), "--keep"]) == 0
+    ids = []
+    for words in (("yes", "no"), ("1", "0"), ("True", "False")):
+        new.write_text(csv(paid=np.where(GROUP, *words), x=OTHER))
+        capsys.readouterr()
+        assert main(["predict", str(tmp_path / "o"), str(new)]) == 0
+        out, said = capsys.readouterr()
+        ids.append(out)
+        note = "'paid': cells are taken as the words of the fit: '0' as 'no', '1' as 'yes'."
+        assert (note in said) == (words[0] == "1")
+    assert ids[0] == ids[1] == ids[2]
 
 
 def test_codes_whose_zeros_a_program_dropped(scored):

@@ -109,6 +109,16 @@ def test_figures_are_those_of_pandas(seed, weighted):
     assert ("x", "", "p", "all") not in found
 
 
+def test_deviations_are_those_of_samples_and_in_summaries_those_of_the_rows():
+    heart = craftc.datasets.load_heart().data
+    model = craftc.CRAFT(random_state=0).fit(heart)
+    of_all = model.profile(heart).frame.query("column == 'max_hr'")["all"].iloc[0]
+    of_rows = model.summary().query("feature == 'max_hr'")["in the whole table"].iloc[0]
+    rate = heart["max_hr"]
+    assert of_all == f"{rate.mean():.1f} ± {rate.std(ddof=1):.2f}"
+    assert of_rows == f"{rate.mean():.1f} ± {rate.std(ddof=0):.2f}"
+
+
 @pytest.mark.parametrize("exponent", [-1000, -600, 600, 1020])
 def test_numbers_of_any_scale(exponent):
     rng = np.random.default_rng(0)

@@ -381,6 +381,48 @@ def test_items_of_a_scale_are_numbers():
     assert all(isinstance(craftc.read_table(apart)[name].dtype, pd.CategoricalDtype) for name in apart)
 
 
+def labelled(items, low="1 - gar nicht", high="5 - sehr"):
+    """Answers with labels at the ends of their scale."""
+    return items.astype(str).replace({"1": low, "5": high})
+
+
+@pytest.mark.parametrize("labels", [("1 - gar nicht", "5 - sehr"), ("1", "5 (always)"), ("1 = never", "5")])
+def test_items_with_labels_at_the_ends_are_numbers(labels):
+    plain = items(np.random.default_rng(0), 8, 200)
+    plain.loc[plain["q0"] == 3, "q0"] = 2
+    plain.loc[plain["q1"] == 1, "q1"] = 2
+    table = craftc.read_table(labelled(plain, *labels))
+    pd.testing.assert_frame_equal(table, craftc.read_table(plain), check_dtype=False)
+    assert (table.dtypes == np.float64).all()
+    assert "'q5' was read as numbers: labels such as that of '" in " ".join(table.attrs["notes"])
+    model = craftc.CRAFT(random_state=0).fit(table)
+    again = craftc.read_table(labelled(plain, *labels)[:7], like=model)
+    np.testing.assert_array_equal(again, table[:7])
+
+
+def test_one_item_with_labels_has_the_numbers_as_levels():
+    rng = np.random.default_rng(0)
+    plain = items(rng, 1, 200).assign(weight=rng.normal(70, 9, 200) + 30 * (np.arange(200) % 2))
+    table = craftc.read_table(labelled(plain))
+    assert table["q0"].tolist() == craftc.read_table(plain)["q0"].tolist()
+    notes = " ".join(table.attrs["notes"])
+    assert "'q0' was read as numbers: labels such as that of" in notes
+    assert "'q0', 'hard': whole numbers with at most 5 values are categories" in notes
+    model = craftc.CRAFT(random_state=0).fit(table)
+    for new in (labelled(plain), plain, plain.astype({"q0": float})):
+        again = craftc.read_table(new, like=model)
+        assert again["q0"].tolist() == table["q0"].tolist()
+    for cells in (
+        ["1 - low", "2 - mid", "3 - high", "4 - top", "5 - all"],
+        ["1 - a", "2", "3", "4 - b"],
+        ["1 - a", "2", "3"],
+        ["1", "2 - b", "3", "4", "5"],
+        ["1 - a", "2", "3", "4", "9 - none"],
+    ):
+        texts = craftc.read_table(plain.assign(q0=[cells[i % len(cells)] for i in range(200)]))["q0"]
+        assert set(texts) == set(cells)
+
+
 def test_items_of_a_scale_are_read_as_in_the_fit():
     """Few rows, in which the answers do not all occur, and the sum of the items."""
     table = items(np.random.default_rng(1), 6, 200)

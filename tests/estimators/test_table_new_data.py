@@ -138,6 +138,11 @@ def test_unused_categories_are_not_unknown():
         ([0, 1, 0], [False, True, None]),
         (["1", "2", "1"], [1, 2, 3]),
         ([1, 2, 1], ["1", "2", "3"]),
+        (["1", "2", "1"], [1.0, 2.0, np.nan]),
+        (["1.0", "2.0", "1.0"], [1, 2, 3]),
+        ([1.0, 2.0, 1.0], ["1", "2", "3"]),
+        ([1.0, 2.0, 1.0], ["1.0", "2.0", "2.00"]),
+        ([1, 2, 1], ["1.0", "2.0", None]),
         (["False", "True", "True"], [False, True, None]),
         ([False, True, True], ["False", "True", "true"]),
         ([0.5, 1.5, 0.5], ["0.5", "1.5", "1.50"]),
@@ -147,6 +152,22 @@ def test_unused_categories_are_not_unknown():
 def test_levels_of_another_type(make, seen, new):
     schema = from_data(make({"c": seen}), categorical=["c"]).schema
     assert schema.encode(make({"c": new})).codes.ravel().tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("seen", "new", "codes"),
+    [
+        (["1", "1.0", "1"], [1.0, np.nan], [1, 2]),
+        (["1", "1.0", "1"], [1], [0]),
+        (["1", "2", "1"], ["1.0", "2"], [2, 1]),  # texts are other levels, such as versions
+        (["01", "02", "01"], [1.0, 2.0], [2, 2]),
+        ([str(2**60), "1", "1"], [2.0**60, 1.0], [2, 0]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Column 'c'. no value of these rows")
+def test_levels_of_another_type_that_are_others(seen, new, codes):
+    schema = from_data(pd.DataFrame({"c": seen}), categorical=["c"]).schema
+    assert schema.encode(pd.DataFrame({"c": new})).codes.ravel().tolist() == codes
 
 
 @pytest.mark.filterwarnings("ignore:X (has|does not have)")

@@ -311,6 +311,21 @@ def test_truth_values_in_the_place_of_words(words, engine):
     tables.check(model, new, scored(model, rows, engine))
 
 
+@both_engines
+@pytest.mark.parametrize("tick", ["x", "1", "true"])
+def test_truth_values_in_the_place_of_ticks(tick, engine):
+    heart = craftc.datasets.load_heart().data[["exang", "max_hr", "oldpeak"]]
+    is_first = heart["exang"] == heart["exang"].cat.categories[0]
+    table = heart.assign(exang=np.where(is_first, tick, None))
+    model = craftc.CRAFT(2, n_init=1, random_state=0).fit(craftc.read_table(table))
+    fitted = craftc.read_table(table, like=model)
+    for cells in (is_first, is_first.astype(int), is_first.astype(float), is_first.where(is_first, None)):
+        rows = heart.assign(exang=cells)
+        new = craftc.read_table(rows, like=model)
+        assert new["exang"].tolist() == fitted["exang"].tolist()
+        tables.check(model, new, scored(model, rows, engine))
+
+
 def test_the_comments_name_columns_of_answers():
     some = ["golf;chess", "chess;yoga", "golf", "yoga;golf"] * 30
     table = pd.DataFrame({"likes": some, "x": np.tile([0.0, 5.0, 6.0, 7.0], 30)})

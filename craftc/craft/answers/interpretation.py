@@ -81,10 +81,10 @@ class Described(CraftBase):
         -------
         Profile
             Texts in `frame`, numbers in `figures`; `to_html`, `to_latex`, `to_word` and `to_excel` write it.
-            Numbers have mean ± standard deviation of a sample (n - 1) and the median with the quartiles,
-            levels n (%) of the rows with a value, periodic columns a mean direction. The effect size is the
-            largest standardised difference of two clusters, or Cramer's V. A level that `fit` has not seen
-            counts as missing. Levels that may identify persons are not shown.
+            Numbers have mean ± standard deviation of a sample (n - 1; in `summary` that of the rows, n) and
+            the median with the quartiles, levels n (%) of the rows with a value, periodic columns a mean
+            direction. The effect size is the largest standardised difference of two clusters, or Cramer's V.
+            A level that `fit` has not seen counts as missing. Levels that may identify persons are not shown.
 
         Raises
         ------
