@@ -143,8 +143,8 @@ def compare(
         New rows, with the columns of the model: customers of another quarter, say. A file, and a frame with
         texts or dates, are read as the table of the fit was, as by ``read_table(table, like=model)``.
     sample_weight : array (n,), optional
-        Weights of the new rows: a row of weight 2 counts twice in all numbers. Rows of a model that was fitted
-        with weights are comparable only with weights of the same kind.
+        Weights of the new rows: a row of weight 2 counts twice in all numbers. Pass them if the rows of the
+        fit had weights; rows without are not comparable.
 
     Returns
     -------
@@ -196,8 +196,9 @@ class Drift:
         self._has_score = hasattr(model, "predict_proba") and model._mixture is not None
 
     def add(self, table: MixedTable, weight: Floats | None = None) -> Labels:
-        """Count further rows, which have the columns of the fit; return their clusters. Without weights, a row
-        counts once.
+        """Count further rows, which have the columns of the fit; return their clusters.
+
+        Without weights, a row counts once.
         """
         model = self._model
         rows, penalties = model._read_with_range(table)
@@ -219,14 +220,14 @@ class Drift:
         z, column = np.where(seen, z, 0.0), each[:, None]
         self._numbers += (column * seen).sum(axis=0), (column * z).sum(axis=0), (column * z * z).sum(axis=0)
         self.n_rows += len(rows)
-        if self._has_score:
+        if self._has_score and len(rows):
             scores = densities_of(clusters, rows, penalties)
             self._scores += (each * scores).sum(), (each * scores * scores).sum()
         return labels
 
     def comparison(self, labels: Labels | None = None, notes: Sequence[str] = ()) -> Comparison:
         """The rows that were counted, compared with those of the fit."""
-        model, sizes, n = self._model, self._sizes * self._unit, self._size
+        model, sizes, n = self._model, self._sizes * self._unit, self.weight or 1.0
         # a cluster without rows counts as one, as in the costs of rows
         then = np.where(model.cluster_sizes_ > 0, model.cluster_sizes_, 1.0)
         scores, lost = None, 0.0
@@ -260,15 +261,15 @@ class Drift:
         return total / squares if self._scaled and squares > 0.0 else 1.0
 
     @property
-    def _size(self) -> float:
-        """The rows with weights as numbers of equal rows; 1 if there are none."""
-        return float(self._weights[0]) * self._unit or 1.0
+    def weight(self) -> float:
+        """The sum of the weights of the rows, scaled if this was asked for."""
+        return float(self._weights[0]) * self._unit
 
     def _of_columns(self) -> tuple[Floats, Floats]:
         """(D,) nats of the input columns, and (2, D) shares of their missing cells then and now; of a column
         with several features the largest.
         """
-        fitted, grid, n = self._model._fitted, self._grid, self._size
+        fitted, grid, n = self._model._fitted, self._grid, self.weight or 1.0
         counts, numbers = self._counts * self._unit, self._numbers * self._unit
         whole = fitted.clusters.moments.total()
         drift, missing = np.zeros(fitted.schema.n_columns), np.zeros((2, fitted.schema.n_columns))
