@@ -28,11 +28,13 @@ def write_by(
     address: str,
     form: ResultForm,
     done: Callable[[str, Written], None] = lambda file, written: None,
+    failed: Callable[[str, Exception], None] | None = None,
 ) -> dict[str, None]:
     """Write the assignments of the rows of files by the workers of a cluster; returns notes on columns.
 
     `results`: the file of the results of every file; the workers see both under the same absolute paths.
-    `done` is called with every file whose results are complete.
+    `done` is called with every file whose results are complete, and `failed` with every one whose cells or
+    columns a worker refuses; None: its error is raised.
 
     However it ends, no worker writes any more: tasks that have not begun are cancelled, running ones stop
     before their next rows. Raises OSError if the scheduler or all workers are lost, or if a worker cannot
@@ -64,6 +66,10 @@ def write_by(
                         f"{file!r}: a worker of {address} failed ({error}); the files, and the folder of the "
                         "results, must be visible to all workers."
                     ) from error
+                except (ValueError, TypeError) as error:
+                    if failed is None:
+                        raise
+                    failed(file, error)
                 except KilledWorker as error:
                     raise OSError(
                         f"{file!r}: several workers of {address} were lost while they predicted its rows."
@@ -73,7 +79,7 @@ def write_by(
         finally:
             client.cancel(futures)
             end_job(client, job, _PATIENCE)
-    return {note: None for file in results for note in notes[file]}
+    return {note: None for file in results for note in notes.get(file, ())}
 
 
 def _write(

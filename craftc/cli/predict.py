@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from craftc._common.messages import listed
 from craftc._common.threads import effective_n_threads
 from craftc.cli.arguments import DriftError, PredictOptions
 from craftc.cli.dask_cluster import connected, write_by
+from craftc.cli.errors import is_expected, message_of
 from craftc.cli.log import Log
 from craftc.cli.results import (
     NAME,
@@ -43,6 +44,7 @@ from craftc.table.out_of_core import files_of
 if TYPE_CHECKING:
     import pandas as pd
 
+_MOST_REASONS = 3  # of files that failed, in one message
 _READING = ("header", "skip", "delimiter", "encoding", "sheet", "decimal", "blanks", "all_lines")
 
 
@@ -214,23 +216,46 @@ def _predict_folder(
             ]
         )
 
+    failures: dict[str, Exception] = {}
+
     def done(file: str, written: Written) -> None:
         manifest.finished(file, written.rows)
         _finish(file, written, results[file], log)
 
+    def not_done(file: str, error: Exception) -> None:
+        failures[file] = error
+        manifest.failed(file, message_of(error))
+        log.stage("failed", file=file, message=message_of(error))
+
     if options.scheduler is not None and manifest.left:
         with connected(options.scheduler) as client:
             rest = {file: results[file] for file in manifest.left}
-            write_by(client, fitted, rest, options.scheduler, form, done)
+            write_by(client, fitted, rest, options.scheduler, form, done, not_done)
+        _raise_failures(failures, len(results))
         return
     for file in manifest.left:
         try:
             written = write(file, results[file])
-        except Exception as error:
-            manifest.failed(file, str(error))
-            log.stage("failed", file=file, message=str(error))
-            raise
-        done(file, written)
+        except Exception as error:  # others may be readable
+            not_done(file, error)
+        else:
+            done(file, written)
+    _raise_failures(failures, len(results))
+
+
+def _raise_failures(failures: Mapping[str, Exception], n_files: int) -> None:
+    """Raise an error if files have failed: a defect as it is, otherwise ValueError with their reasons."""
+    for error in failures.values():
+        if not is_expected(error):
+            raise error
+    if failures:
+        each = [(file, message_of(error)) for file, error in failures.items()]
+        said = [text if file in text else f"{file!r}: {text}" for file, text in each[:_MOST_REASONS]]
+        more = f" {len(each) - len(said)} more are in {NAME}." if len(each) > len(said) else ""
+        raise ValueError(
+            f"{len(each)} of {n_files} files failed, and the next run tries them again; all others are done. "
+            f"{' '.join(said)}{more}"
+        )
 
 
 def _finish(file: str, written: Written, result: Path, log: Log) -> None:
