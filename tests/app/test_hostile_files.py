@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 import craftc
+from craftc.cli import errors
 from craftc.reading import input_file
 from craftc.reading.files import read_file
 from tests.common import ROOT
