@@ -42,7 +42,7 @@ def known_input(X: Any, in_batches: bool = True) -> Any:
     X is a masked array. Raises ValueError: X is None.
     """
     if X is None:
-        raise ValueError("X is None; pass a table: a data frame, a dict of columns, or an array (n, D).")
+        raise ValueError("X must be a table (a data frame, dict of columns or array of two axes), got None.")
     if isinstance(X, np.ma.MaskedArray):
         raise TypeError("A masked array was passed; call .filled(np.nan) to mark missing values.")
     if isinstance(X, np.ndarray) and X.dtype.names and X.ndim == 1:
