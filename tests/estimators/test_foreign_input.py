@@ -235,7 +235,7 @@ def test_whole_numbers_in_columns_of_objects_that_are_rounded(name):
 
 
 def test_no_table_at_all(name):
-    with pytest.raises(ValueError, match="X must be a table .*, got None"):
+    with pytest.raises(ValueError, match=r"X must be a table .*, got None"):
         fitted(name, None)
 
 
