@@ -33,8 +33,8 @@ def write_by(
     """Write the assignments of the rows of files by the workers of a cluster; returns notes on columns.
 
     `results`: the file of the results of every file; the workers see both under the same absolute paths.
-    `done` is called with every file whose results are complete, and `failed` with every one whose cells or
-    columns a worker refuses; None: its error is raised.
+    `done` is called with every file whose results are complete, and `failed` with every one whose content a
+    worker cannot read; None: its error is raised.
 
     However it ends, no worker writes any more: tasks that have not begun are cancelled, running ones stop
     before their next rows. Raises OSError if the scheduler or all workers are lost, or if a worker cannot
@@ -61,15 +61,17 @@ def write_by(
                     written = future.result()
                     notes[file] = dict.fromkeys(written.notes)
                     done(file, written)
-                except OSError as error:
+                except (OSError, ValueError, TypeError) as error:
+                    of_file = not isinstance(error, OSError) or _is_damaged(error)
+                    if of_file and failed is not None:
+                        failed(file, error)
+                        continue
+                    if not isinstance(error, OSError):
+                        raise
                     raise OSError(
                         f"{file!r}: a worker of {address} failed ({error}); the files, and the folder of the "
                         "results, must be visible to all workers."
                     ) from error
-                except (ValueError, TypeError) as error:
-                    if failed is None:
-                        raise
-                    failed(file, error)
                 except KilledWorker as error:
                     raise OSError(
                         f"{file!r}: several workers of {address} were lost while they predicted its rows."
@@ -80,6 +82,11 @@ def write_by(
             client.cancel(futures)
             end_job(client, job, _PATIENCE)
     return {note: None for file in results for note in notes.get(file, ())}
+
+
+def _is_damaged(error: OSError) -> bool:
+    """Whether the content of a file is the problem, and not the machine or the folder."""
+    return error.errno is None and not isinstance(error, FileNotFoundError)
 
 
 def _write(
