@@ -39,8 +39,10 @@ def known_input(X: Any, in_batches: bool = True) -> Any:
     read here.
 
     Raises ImportError: pyarrow is not installed. Raises TypeError: the rows of X have not been computed, or
-    X is a masked array.
+    X is a masked array. Raises ValueError: X is None.
     """
+    if X is None:
+        raise ValueError("X must be a table (a data frame, dict of columns or array of two axes), got None.")
     if isinstance(X, np.ma.MaskedArray):
         raise TypeError("A masked array was passed; call .filled(np.nan) to mark missing values.")
     if isinstance(X, np.ndarray) and X.dtype.names and X.ndim == 1:

@@ -106,7 +106,9 @@ def other_names(unseen: list[str], absent: list[str]) -> str:
     message = "The feature names should match those that were passed during fit.\n"
     if unseen:
         message += "Feature names unseen at fit time:\n" + _bullets(unseen)
-    if absent:
+    if not absent:
+        message += "Pass X[list(model.feature_names_in_)], or craftc.read_table(X, like=model) for a CRAFT.\n"
+    else:
         message += "Feature names seen at fit time, yet now missing:\n" + _bullets(absent)
     return message
 

@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _TRACEBACK = "CRAFTC_TRACEBACK"
-_NO_MEMORY = (
-    "not enough memory for this table. Use fewer rows or columns; Parquet and Arrow files are read in "
-    "batches (--out-of-core)."
-)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -136,21 +132,16 @@ def _problem(error: click.UsageError) -> str:
 def _report(error: Exception, as_json: bool) -> int:
     """Print one line about an error; returns the exit code."""
     from craftc.cli.arguments import DriftError, clean, in_options
+    from craftc.cli.errors import is_expected, message_of
     from craftc.cli.log import json_line
 
     if os.environ.get(_TRACEBACK):
         import traceback
 
         traceback.print_exception(error)
-    expected = isinstance(error, OSError | ImportError | MemoryError)
-    expected |= isinstance(error, ValueError | TypeError) and _is_raised_here(error)
-    if isinstance(error, OSError) and error.strerror:
-        text = f"{error.strerror}: {error.filename!r}." if error.filename else f"{error.strerror}."
-    elif isinstance(error, MemoryError) and (type(error) is not MemoryError or not error.args):
-        text = _NO_MEMORY
-    elif expected:
-        text = in_options(str(error))
-    else:
+    expected = is_expected(error)
+    text = in_options(message_of(error))
+    if not expected:
         printed = os.environ.get(_TRACEBACK)
         how = "see the traceback above" if printed else f"{_TRACEBACK}=1 prints the traceback"
         text = f"this is a defect of craftc, please report it ({how}): {type(error).__name__}: {error}"
@@ -163,22 +154,6 @@ def _report(error: Exception, as_json: bool) -> int:
         except OSError:
             _drop_output()
     return 4 if isinstance(error, DriftError) else 2 if expected else 3
-
-
-def _is_raised_here(error: Exception) -> bool:
-    """Whether a `raise` of craftc, here or on a worker, raised an error, and not another package."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    name = "" if trace is None else trace.tb_frame.f_globals.get("__name__", "")
-    if trace is None or name.partition(".")[0] != "craftc":
-        return False
-    import linecache
-    from importlib.util import find_spec
-
-    spec = find_spec(name)  # a worker may have the file in another place
-    origin = None if spec is None else spec.origin
-    return origin is not None and linecache.getline(origin, trace.tb_lineno).lstrip().startswith("raise ")
 
 
 def _drop_output() -> None:

@@ -110,7 +110,23 @@ class TableOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitOptions(TableOptions):
+class WeighedOptions(TableOptions):
+    """What rows count."""
+
+    weight: str | None  # column of the weights of the rows
+    scale_weight: bool  # to the rows that they are worth
+
+    def check(self) -> None:
+        """Raise ValueError if options contradict each other."""
+        if self.scale_weight and self.weight is None:
+            raise ValueError(
+                "--scale-weight scales the weights of --weight COLUMN, which is not there; add it."
+            )
+        super().check()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(WeighedOptions):
     """What is printed and written about a fit; `out` is a folder."""
 
     as_json: bool
@@ -132,8 +148,6 @@ class ClusterOptions(FitOptions):
     min_cluster_size: float | None
     max_cluster_size: float | None
     groups: str | None
-    weight: str | None  # column of the weights of the rows
-    scale_weight: bool  # to the rows that they are worth
     column_weights: Sequence[str]  # NAME=W
     outlier_price: float | None
     target: str | None
@@ -173,14 +187,10 @@ class ClusterOptions(FitOptions):
     def check(self) -> None:
         super().check()
         _ = self.weights_of_columns
-        if self.scale_weight and self.weight is None:
-            raise ValueError(
-                "--scale-weight scales the weights of --weight COLUMN, which is not there; add it."
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictOptions(TableOptions):
+class PredictOptions(WeighedOptions):
     model: str  # file or folder
     id: Sequence[str]
     keep: bool
@@ -188,13 +198,18 @@ class PredictOptions(TableOptions):
     log: str
     fail_on_drift: float | None  # nats per row
 
+    def check(self) -> None:
+        super().check()
+        if self.weight is not None and self.fail_on_drift is None:
+            raise ValueError("--weight weighs rows for --fail-on-drift, which is not there; add it.")
+
 
 class DriftError(ValueError):
     """The rows of a table are further from those of the fit than the caller allows."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareOptions(TableOptions):
+class CompareOptions(WeighedOptions):
     model: str  # file or folder
     as_json: bool
 

@@ -26,10 +26,12 @@ from craftc.cli.page import Answer, Result, page
 from craftc.cli.results import results_in
 from craftc.cli.sources import TableSource, opened
 from craftc.cli.unusual import unusual_rows
+from craftc.cli.weights import note_of_weights
 from craftc.cli.writers import without_formulas, write_csv
 from craftc.craft import CRAFT, Progress
 from craftc.craft.answers.path import rows_to_test, structure_of
 from craftc.craft.answers.stability import agreement_of
+from craftc.craft.fitted import WeightColumn
 from craftc.describe.structure import Starts
 from craftc.describe.view import numbers_of
 from craftc.describe.words import plural
@@ -74,6 +76,8 @@ def _result(
         roles.target = targets.without_infinities(roles.target, roles.notes)
     model, starts = _fits(source, roles, bar)
     name_model(model, columns, clusters)
+    if options.weight is not None:
+        model._weight = WeightColumn(options.weight, options.scale_weight)
     stability = None
     if options.stability is not None:
         bar.stage(f"stability: {options.stability} refits")
@@ -86,8 +90,7 @@ def _result(
     roles.notes = [in_options(note) for note in roles.notes]
     said = [str(warning.message) for warning in warned]
     if roles.weight is not None:
-        total = f"{roles.weight.sum():,.10g}"
-        said.insert(0, f"Rows count by their {options.weight!r}, {total} in all: sizes are sums of it.")
+        said.insert(0, note_of_weights(str(options.weight), float(roles.weight.sum())))
     messages = list(dict.fromkeys(map(in_options, [*said, *model._notes()])))
     answer = Answer(model)
     result = Result(

@@ -19,10 +19,11 @@ from craftc._common.own_names import OwnNames, check_distinct, checked_columns
 from craftc._common.typing import Floats
 from craftc._common.validation import scaled_to_worth
 from craftc.cli.arguments import ClusterOptions
+from craftc.cli.weights import weights_in
 from craftc.craft import CRAFT
 from craftc.describe.words import plural
 from craftc.distributed.dask.inputs import DaskFiles
-from craftc.reading.cells import NA_VALUES, have_leading_zeros
+from craftc.reading.cells import NA_VALUES
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError, did_you_mean
 from craftc.reading.labels import parted
@@ -115,7 +116,7 @@ def assign_roles(raw: RawTable, options: ClusterOptions) -> ColumnRoles:
     if options.groups is not None:
         roles.groups = groups_in(raw.frame[options.groups], options, roles.notes)
     if options.weight is not None:
-        roles.weight = weights_in(raw.frame[[options.weight]], options)
+        roles.weight = fit_weights(raw.frame[[options.weight]], options)
     is_numeric = need_pandas().api.types.is_numeric_dtype
     for name in table.frame.columns:
         (roles.numeric if is_numeric(table.frame[name].dtype) else roles.categorical).append(name)
@@ -138,33 +139,16 @@ def _ignore_made(table: PreparedTable, names: Sequence[str], options: ClusterOpt
         table.unusable[name] = "--ignore"
 
 
+def fit_weights(column: pd.DataFrame, options: ClusterOptions) -> Floats:
+    """The weights of the rows of a fit, scaled to the rows that they are worth if the options say so."""
+    weights = weights_in(column, options.na)
+    return scaled_to_worth(weights) if options.scale_weight and weights.any() else weights
+
+
 def target_of(classes: RawTable, options: ClusterOptions) -> pd.Series:
     """The target, converted as a column of the table."""
     name = options.target
     return prepare(classes, Roles(kept=[str(name)]), na_values=options.na, drop=False).frame[name]
-
-
-def weights_in(column: pd.DataFrame, options: ClusterOptions) -> Floats:
-    """The weights of the rows, of the only column of a frame; scaled to the rows that they are worth if the
-    options say so.
-    """
-    name = str(options.weight)
-    if have_leading_zeros([cell.strip() for cell in column[name] if isinstance(cell, str)]):
-        raise TableError(f"--weight: column {quoted(name)} holds codes with leading zeros, no weights.")
-    wanted = Roles(numeric=[name], kept=[name], numeric_problem="--weight needs numbers")
-    read = prepare(RawTable(column), wanted, na_values=options.na, drop=False).frame[name]
-    weights: Floats = read.to_numpy(np.float64, na_value=np.nan)
-    if np.isnan(weights).any():
-        raise TableError(
-            f"--weight: column {quoted(name)} has {np.count_nonzero(np.isnan(weights))} missing cells; write "
-            "0 for rows that count nothing."
-        )
-    if not (np.isfinite(weights) & (weights >= 0.0)).all():
-        wrong = weights[~(np.isfinite(weights) & (weights >= 0.0))][0]
-        raise TableError(f"--weight: column {quoted(name)} has {wrong:g}; weights are finite and >= 0.")
-    if options.scale_weight and weights.any():
-        weights = scaled_to_worth(weights)
-    return weights
 
 
 def named_exclusions(options: ClusterOptions) -> dict[str, str]:

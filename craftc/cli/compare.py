@@ -10,8 +10,10 @@ from craftc.cli.columns import own_column_names
 from craftc.cli.log import Log
 from craftc.cli.results import rows_as_seen, streamed_tables
 from craftc.cli.sources import clusters_of, is_read_in_batches, refuse_further_missing_cells, table_like
-from craftc.craft.answers.comparison import Comparison, Drift
+from craftc.cli.weights import LaterRows
+from craftc.craft.answers.comparison import Comparison
 from craftc.craft.base import CraftBase
+from craftc.describe.words import count
 from craftc.table.out_of_core import files_of
 
 _MOST = 10  # columns that a page lists
@@ -21,27 +23,27 @@ def run(options: CompareOptions) -> None:
     effective_n_threads(options.threads)
     options.check()
     fitted = clusters_of(options.model, options.threads, options.table)
-    drift, notes = Drift(fitted), dict[str, None]()
+    drift, notes = LaterRows(fitted, options), dict[str, None]()
     log = Log(False, options.quiet)
     with log.warnings_as_notes():
         if is_read_in_batches(options):
             refuse_further_missing_cells(options)
             for file in files_of(options.table):
-                for table, _, _ in streamed_tables(fitted, file, notes):
-                    drift.add(table)
+                for table, part, _ in streamed_tables(fitted, file, notes, drift.aside):
+                    drift.add(table, part)
         else:
-            _, rows, noted = table_like(options, fitted.schema_)
+            raw, rows, noted = table_like(options, fitted.schema_, aside=drift.aside)
             notes |= dict.fromkeys(noted)
-            drift.add(rows_as_seen(fitted, rows, options.table))
-        log.notes(notes)
+            drift.add(rows_as_seen(fitted, rows, options.table), raw.frame.loc[rows.index])
+        log.notes([*drift.notes(), *notes])
     found = drift.comparison()
-    print(_document(fitted, found, options.table) if options.as_json else _page(fitted, found))
+    print(_document(fitted, found, drift, options.table) if options.as_json else _page(fitted, found))
 
 
-def _clusters(fitted: CraftBase, found: Comparison) -> list[tuple[int, str, int, float, float]]:
+def _clusters(fitted: CraftBase, found: Comparison) -> list[tuple[int, str, float, float, float]]:
     """Number, name, rows, share and share in the fit of every cluster."""
     return [
-        (number, found.names[k], int(found.sizes[k]), float(found.now[k]), float(found.then[k]))
+        (number, found.names[k], float(found.sizes[k]), float(found.now[k]), float(found.then[k]))
         for number, k in enumerate(fitted._fitted.by_number.tolist(), 1)
     ]
 
@@ -52,16 +54,23 @@ def _columns(found: Comparison) -> list[tuple[str, float, float, float]]:
     return sorted(each, key=lambda column: -column[1])
 
 
-def _document(fitted: CraftBase, found: Comparison, table: str) -> str:
+def _document(fitted: CraftBase, found: Comparison, drift: LaterRows, table: str) -> str:
     of_fit, mean = found.scores or (None, None)
     content = {
         "table": table,
         "rows": found.n_rows,
+        "weight": None if drift.weight is None else drift.weight._asdict(),
         "drift": {"nats": found.drift, "cause": found.cause},
         "score": {"nats": found.score_drift, "mean": mean, "mean_of_fit": of_fit},
         "shares": {"nats": found.cluster_drift},
         "clusters": [
-            {"number": number, "name": name, "rows": rows, "share": share, "share_of_fit": share_of_fit}
+            {
+                "number": number,
+                "name": name,
+                "rows": int(rows) if rows.is_integer() else rows,
+                "share": share,
+                "share_of_fit": share_of_fit,
+            }
             for number, name, rows, share, share_of_fit in _clusters(fitted, found)
         ],
         "columns": [
@@ -77,7 +86,7 @@ def _page(fitted: CraftBase, found: Comparison) -> str:
     lines = [f"{found.n_rows:,} rows, {most}.", ""]
     lines.append("cluster       rows   share  in the fit  name")
     for number, name, rows, share, of_fit in _clusters(fitted, found):
-        lines.append(f"{number:7d}  {rows:9,d}  {share:6.1%}  {of_fit:10.1%}  {clean(name)}")
+        lines.append(f"{number:7d}  {count(rows):>9}  {share:6.1%}  {of_fit:10.1%}  {clean(name)}")
     lines += ["", f"Shares of the clusters: {found.cluster_drift:.3f} nats."]
     if found.scores is not None:
         of_fit, mean = found.scores

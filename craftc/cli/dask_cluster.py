@@ -28,11 +28,13 @@ def write_by(
     address: str,
     form: ResultForm,
     done: Callable[[str, Written], None] = lambda file, written: None,
+    failed: Callable[[str, Exception], None] | None = None,
 ) -> dict[str, None]:
     """Write the assignments of the rows of files by the workers of a cluster; returns notes on columns.
 
     `results`: the file of the results of every file; the workers see both under the same absolute paths.
-    `done` is called with every file whose results are complete.
+    `done` is called with every file whose results are complete, and `failed` with every one whose content a
+    worker cannot read; None: its error is raised.
 
     However it ends, no worker writes any more: tasks that have not begun are cancelled, running ones stop
     before their next rows. Raises OSError if the scheduler or all workers are lost, or if a worker cannot
@@ -59,7 +61,13 @@ def write_by(
                     written = future.result()
                     notes[file] = dict.fromkeys(written.notes)
                     done(file, written)
-                except OSError as error:
+                except (OSError, ValueError, TypeError) as error:
+                    of_file = not isinstance(error, OSError) or _is_damaged(error)
+                    if of_file and failed is not None:
+                        failed(file, error)
+                        continue
+                    if not isinstance(error, OSError):
+                        raise
                     raise OSError(
                         f"{file!r}: a worker of {address} failed ({error}); the files, and the folder of the "
                         "results, must be visible to all workers."
@@ -73,7 +81,12 @@ def write_by(
         finally:
             client.cancel(futures)
             end_job(client, job, _PATIENCE)
-    return {note: None for file in results for note in notes[file]}
+    return {note: None for file in results for note in notes.get(file, ())}
+
+
+def _is_damaged(error: OSError) -> bool:
+    """Whether the content of a file is the problem, and not the machine or the folder."""
+    return error.errno is None and not isinstance(error, FileNotFoundError)
 
 
 def _write(

@@ -37,6 +37,9 @@ def contents(path: Path) -> dict[str, object]:
     }
     if hasattr(fitted, "n_clusters_"):
         out["n_clusters"] = int(fitted.n_clusters_)
+    weight = getattr(fitted, "_weight", None)
+    if weight is not None:
+        out["weight"] = weight._asdict()
     sizes = getattr(fitted, "cluster_sizes_", None)
     if sizes is not None:
         out["rows"] = float(sizes.sum())
@@ -92,6 +95,9 @@ def _page(content: dict[str, object]) -> str:
             counted = isinstance(value, int | float) and name != "n_clusters"
             text = f"{value:,.10g}" if counted else str(value)
             lines.append(f"{name:>12}: {clean(text)}")
+    if weight := cast("dict[str, object]", content.get("weight", {})):
+        scaled = ", scaled to the rows that they are worth" if weight["scaled"] else ""
+        lines.append(f"{'weight':>12}: {clean(str(weight['column']))}; rows are sums of it{scaled}")
     clusters = content.get("clusters")
     if isinstance(clusters, list):
         lines += ["", "cluster       rows  name"]

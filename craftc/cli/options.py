@@ -26,53 +26,11 @@ from craftc.cli.arguments import (
     PredictOptions,
     RefitOptions,
 )
+from craftc.cli.option_types import AutoOrNumber, NumberOrRange, Size
 
 F = TypeVar("F", bound=Callable[..., object])
 
 _SLOW = ("scipy.stats",)  # scikit-learn imports it at its start, for functions that no command calls
-
-
-class AutoOrNumber(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on
-    """A number, or auto."""
-
-    name = "number"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str | float:
-        try:
-            return "auto" if value == "auto" else float(str(value))
-        except ValueError:
-            self.fail(f"must be auto or a number > 0, got {value!r}", param, ctx)
-
-
-class NumberOrRange(click.ParamType):  # type: ignore[type-arg]
-    """A whole number, or a smallest and a largest one as 3-6."""
-
-    name = "number"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int | tuple[int, int]:
-        ends = str(value).split("-") if not str(value).startswith("-") else [str(value)]
-        try:
-            numbers = tuple(map(int, ends))
-        except ValueError:
-            numbers = ()
-        if len(numbers) not in (1, 2):
-            self.fail(f"must be a whole number or a range as 3-6, got {value!r}", param, ctx)
-        return (numbers[0], numbers[1]) if len(numbers) == 2 else numbers[0]
-
-
-class Size(click.ParamType):  # type: ignore[type-arg]
-    """A number of rows, or a share of the rows."""
-
-    name = "number"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        text = str(value)
-        try:
-            return int(text) if text.isdigit() else float(text)
-        except ValueError:
-            self.fail(f"must be a number of rows, or a share of the rows as 0.05, got {value!r}", param, ctx)
 
 
 class _Deferred(ModuleType):
@@ -225,6 +183,32 @@ _without_notes = click.option("--quiet", is_flag=True, help="Print no notes.")
 _keep_columns = click.option("--keep", is_flag=True, help="labels.csv repeats all columns of the table.")
 
 
+def _weighed(further: str) -> Callable[[F], F]:
+    """The options of the weights of rows."""
+
+    def add(command: F) -> F:
+        for option in (
+            click.option(
+                "--scale-weight",
+                is_flag=True,
+                help="Scale the weights of --weight to the number of rows that they are worth, as those of a "
+                "survey.",
+            ),
+            click.option(
+                "--weight",
+                metavar="COL",
+                help=f"Column of weights of the rows: a row of weight 2 counts twice. {further}",
+            ),
+        ):
+            command = option(command)
+        return command
+
+    return add
+
+
+_as_in_the_fit = _weighed("Default: that of the fit, scaled as there, if it had weights.")
+
+
 def _reading(command: F) -> F:
     """The options of reading a table."""
     for option in (
@@ -312,16 +296,7 @@ class _ClusterCommand(_Command):
     metavar="COL",
     help="Column of households, say, whose rows stay in one cluster: not used for clustering otherwise.",
 )
-@click.option(
-    "--weight",
-    metavar="COL",
-    help="Column of weights of the rows: a row of weight 2 counts twice. Not used for clustering otherwise.",
-)
-@click.option(
-    "--scale-weight",
-    is_flag=True,
-    help="Scale the weights of --weight to the number of rows that they are worth, as those of a survey.",
-)
+@_weighed("Not used for clustering otherwise.")
 @click.option(
     "--column-weight",
     "column_weights",
@@ -478,6 +453,7 @@ def cluster(tables: Sequence[str], **options: Any) -> None:
     metavar="NATS",
     help="Exit code 4 if the rows are further from those of the fit, after all results are written.",
 )
+@_weighed("For --fail-on-drift; default: that of the fit, scaled as there, if it had weights.")
 @_without_notes
 @click.option(
     "--scheduler",
@@ -535,6 +511,7 @@ def export(**options: Any) -> None:
 @craftc.command(cls=_Command)
 @click.argument("model")
 @click.argument("table")
+@_as_in_the_fit
 @_as_json
 @_without_notes
 @_reading
@@ -563,6 +540,7 @@ def compare(**options: Any) -> None:
     is_flag=True,
     help="Assign rows as the last fit does, and update only sizes and distributions.",
 )
+@_as_in_the_fit
 @_as_json
 @_only_results
 @click.option(

@@ -12,12 +12,20 @@ from typing import TYPE_CHECKING
 from craftc._common.atomic_write import replacing, replacing_together
 from craftc._common.messages import need_pandas
 from craftc._common.threads import effective_n_threads
+from craftc._common.typing import Floats
 from craftc.cli.arguments import RefitOptions, clean, in_options
 from craftc.cli.assignments import labelled
 from craftc.cli.cluster import ProgressBar, say, write_summary
 from craftc.cli.columns import ColumnRoles
 from craftc.cli.log import Log
-from craftc.cli.sources import clusters_of, is_read_in_batches, refuse_further_missing_cells, table_like
+from craftc.cli.sources import (
+    cells_of_files,
+    clusters_of,
+    is_read_in_batches,
+    refuse_further_missing_cells,
+    table_like,
+)
+from craftc.cli.weights import LaterWeights
 from craftc.cli.writers import without_formulas, write_csv
 from craftc.craft import CRAFT
 from craftc.craft.changes import Changes
@@ -26,6 +34,7 @@ from craftc.describe.words import count
 from craftc.saved.save_and_load import save_model
 from craftc.table import MixedTable
 from craftc.table.extended import read_extended, recoded
+from craftc.table.out_of_core import column_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,10 +55,18 @@ def run(options: RefitOptions) -> None:
     with ProgressBar(on=not options.quiet) as bar, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         bar.stage(f"reading {options.shown}")
-        table, own, notes = _read(options, model)
+        weights = LaterWeights(model, options)
+        table, own, of_rows, notes = _read(options, model, weights)
         keep = "clusters" if options.keep_clusters else "numbers"
-        model.refit(table, keep=keep, callback=bar.callback)
-        notes = [*notes, *model.changes_.notes, *(str(each.message) for each in warned)]
+        model.refit(table, sample_weight=of_rows, keep=keep, callback=bar.callback)
+        if weights.used is not None:
+            model._weight = weights.used
+        notes = [
+            *weights.notes(0.0 if of_rows is None else float(of_rows.sum())),
+            *notes,
+            *model.changes_.notes,
+            *(str(each.message) for each in warned),
+        ]
         if options.out is not None:
             bar.stage("writing")
             _write_files(options, model, table, own)
@@ -61,17 +78,21 @@ def run(options: RefitOptions) -> None:
 
 
 def _read(
-    options: RefitOptions, model: CRAFT
-) -> tuple[pd.DataFrame | MixedTable, pd.DataFrame | None, list[str]]:
-    """The table with the columns of a model, the table as it is (of batches None), and notes."""
+    options: RefitOptions, model: CRAFT, weights: LaterWeights
+) -> tuple[pd.DataFrame | MixedTable, pd.DataFrame | None, Floats | None, list[str]]:
+    """The table with the columns of a model, the table as it is (of batches None), weights, and notes."""
     schema = model.schema_
     if is_read_in_batches(options):
         refuse_further_missing_cells(options)
         if options.keep:
             raise ValueError("--keep needs a table in memory; pass --in-memory, or leave it out.")
-        return read_extended(schema, options.source, "the model"), None, []
-    raw, rows, notes = table_like(options, schema, new_levels=not options.keep_clusters)
-    return rows, raw.frame.loc[rows.index], notes
+        of_rows = weights.of(
+            column_types(options.source), lambda name: cells_of_files(options, name).to_frame()
+        )
+        return read_extended(schema, options.source, "the model"), None, weights.scale(of_rows), []
+    raw, rows, notes = table_like(options, schema, aside=weights.column, new_levels=not options.keep_clusters)
+    own = raw.frame.loc[rows.index]
+    return rows, own, weights.scale(weights.of(own.columns, lambda name: own[[name]])), notes
 
 
 def _write_files(

@@ -19,6 +19,7 @@ from craftc._common.atomic_write import replacing
 from craftc._common.messages import need_pandas
 from craftc._common.typing import Ints
 from craftc.cli.assignments import assignments, encoded, free_names
+from craftc.cli.weights import LaterRows
 from craftc.cli.writers import result_file
 from craftc.craft.base import CraftBase
 from craftc.craft.rows.scores import OUTLIER
@@ -26,7 +27,7 @@ from craftc.describe.words import plural
 from craftc.reading.files import RawTable, plain_frame
 from craftc.reading.input_file import TableError, did_you_mean
 from craftc.reading.like import match_columns, note_of_unused
-from craftc.table import MixedTable
+from craftc.table import MixedTable, Schema
 from craftc.table.out_of_core import tables_of
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 _FIRST_COLUMNS = b"row,cluster,"
 
-Seen = Callable[[MixedTable], object]
 NAME = "manifest.json"
 
 
@@ -63,11 +63,11 @@ def write_assignments(
     *,
     within: str | os.PathLike[str] | None = None,
     check: Callable[[], None] | None = None,
-    seen: Seen | None = None,
+    seen: LaterRows | None = None,
 ) -> Written:
     """Write the assignments of a file's rows, in folder `within` until done.
 
-    `check` is called before rows are written, and `seen` with the rows as the model sees them.
+    `check` is called before rows are written; `seen` counts them.
     """
     notes, rows = dict[str, None](), 0
     with result_file(result, within=within) as write:
@@ -92,19 +92,27 @@ def counting_outliers(frames: Iterable[pd.DataFrame], say: Callable[[str], objec
         say(f"{outliers} of {plural(rows, 'row')} fit no cluster and have the cluster {OUTLIER}.")
 
 
+def without_aside(frame: pd.DataFrame, schema: Schema, aside: str | None) -> pd.DataFrame:
+    """The frame without a column that is used, though not by the model."""
+    used = aside in frame.columns and not (schema.named and aside in schema.columns)
+    return frame.drop(columns=[aside]) if used else frame
+
+
 def streamed_tables(
-    fitted: CraftBase, file: str, notes: dict[str, None]
+    fitted: CraftBase, file: str, notes: dict[str, None], aside: str | None = None
 ) -> Iterator[tuple[MixedTable, pa.Table, pd.DataFrame | None]]:
     """The rows of a file in parts: as the model sees them, as they are, and their data frame where cells had
-    to be read; adds to `notes`.
+    to be read; adds to `notes`. `aside`: a column that is used, though not by the model.
     """
     first = 0
     for part in tables_of(file):
         frame: pd.DataFrame | None = None
-        table = _as_it_is(fitted, part, notes)
+        table = _as_it_is(fitted, part, notes, aside)
         if table is None:
             frame = plain_frame(part.to_pandas())
-            rows, noted = match_columns(RawTable(frame), fitted.schema_, file)
+            rows, noted = match_columns(
+                RawTable(without_aside(frame, fitted.schema_, aside)), fitted.schema_, file
+            )
             notes |= dict.fromkeys(noted)
             table = rows_as_seen(fitted, rows, file, first)
         yield table, part, frame
@@ -112,15 +120,16 @@ def streamed_tables(
 
 
 def streamed_assignments(
-    fitted: CraftBase, file: str, form: ResultForm, notes: dict[str, None], seen: Seen | None = None
+    fitted: CraftBase, file: str, form: ResultForm, notes: dict[str, None], seen: LaterRows | None = None
 ) -> Iterator[pd.DataFrame]:
     """The assignments of the rows of a file, in parts; adds to `notes`."""
     first = 0
-    for table, part, frame in streamed_tables(fitted, file, notes):
+    aside = None if seen is None else seen.aside
+    for table, part, frame in streamed_tables(fitted, file, notes, aside):
         if frame is None and (form.ids or form.keep):
             frame = plain_frame(part.to_pandas())
         if seen is not None:
-            seen(table)
+            seen.add(table, part)
         yield from with_columns(fitted, table, np.arange(first, first + len(part)), frame, form, file)
         first += len(part)
     if not first:  # the names of the columns
@@ -171,7 +180,9 @@ def _renamed(columns: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
 # ---- rows as the model sees them ----
 
 
-def _as_it_is(fitted: CraftBase, part: pa.Table, notes: dict[str, None]) -> MixedTable | None:
+def _as_it_is(
+    fitted: CraftBase, part: pa.Table, notes: dict[str, None], aside: str | None = None
+) -> MixedTable | None:
     """The rows of a file that hold what the model expects, so that no cell has to be read; None: others.
 
     Texts that are no level may be another spelling of one, or a sign for a missing cell: they are read.
@@ -193,7 +204,7 @@ def _as_it_is(fitted: CraftBase, part: pa.Table, notes: dict[str, None]) -> Mixe
         table = schema.encode(part.select(names), unknown="error")
     except (ValueError, TypeError):  # which the careful way explains, or reads
         return None
-    unused = [name for name in part.column_names if name not in schema.columns]
+    unused = [name for name in part.column_names if name not in schema.columns and name != aside]
     if unused:
         notes[note_of_unused(unused)] = None
     return table

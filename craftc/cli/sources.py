@@ -10,6 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -23,13 +24,13 @@ from craftc.cli.columns import (
     ColumnRoles,
     assign_roles,
     check_named,
+    fit_weights,
     groups_in,
     named_exclusions,
     target_of,
-    weights_in,
 )
 from craftc.cli.dask_cluster import connected, write_by
-from craftc.cli.results import ResultForm, result_files
+from craftc.cli.results import ResultForm, result_files, without_aside
 from craftc.cli.writers import without_formulas, write_csv
 from craftc.craft import CRAFT, Progress
 from craftc.craft.base import CraftBase
@@ -115,19 +116,13 @@ class InBatches(TableSource):
             roles.notes.append(f"report.html {need} a table in memory, and was left out.")
         roles.numeric = [name for name in columns.names if name not in roles.categorical]
         if options.target is not None:
-            target = self._cells(options.target).to_frame()
+            target = cells_of_files(options, options.target).to_frame()
             roles.target = target_of(RawTable(target), options)
         if options.groups is not None:
-            roles.groups = groups_in(self._cells(options.groups), options, roles.notes)
+            roles.groups = groups_in(cells_of_files(options, options.groups), options, roles.notes)
         if options.weight is not None:
-            roles.weight = weights_in(self._cells(options.weight).to_frame(), options)
+            roles.weight = fit_weights(cells_of_files(options, options.weight).to_frame(), options)
         return roles
-
-    def _cells(self, name: str) -> pd.Series:
-        """A column of the files, in memory."""
-        parts = [batch.to_pandas()[name] for _, batch in Batches(self.options.source, [name])]
-        column: pd.Series = need_pandas().concat(parts, ignore_index=True)
-        return column
 
     def _read(self, columns: _FileColumns) -> ColumnRoles:
         table, missing, scratch = self.options.source, self.options.missing, self.options.scratch
@@ -202,12 +197,22 @@ def raw_table(options: TableOptions, schema: Schema | None = None) -> RawTable:
     return open_table(options.source, form) if schema is None else open_like(options.source, form, schema)
 
 
+def cells_of_files(options: TableOptions, name: str) -> pd.Series:
+    """A column of files that are read in batches, in memory."""
+    parts = [batch.to_pandas()[name] for _, batch in Batches(options.source, [name])]
+    column: pd.Series = need_pandas().concat(parts, ignore_index=True)
+    return column
+
+
 def table_like(
-    options: TableOptions, schema: Schema, *, new_levels: bool = False
+    options: TableOptions, schema: Schema, *, aside: str | None = None, new_levels: bool = False
 ) -> tuple[RawTable, pd.DataFrame, list[str]]:
-    """The table of the options as it is, its rows with the columns of a model, and notes."""
+    """The table of the options as it is, its rows with the columns of a model, and notes. `aside`: a column
+    that is used, though not by the model.
+    """
     raw = raw_table(options, schema)
-    rows, notes = match_columns(raw, schema, options.table, options.na, new_levels=new_levels)
+    used = replace(raw, frame=without_aside(raw.frame, schema, aside))
+    rows, notes = match_columns(used, schema, options.table, options.na, new_levels=new_levels)
     return raw, rows, notes
 
 

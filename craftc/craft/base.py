@@ -31,7 +31,7 @@ from craftc.craft.answers.criteria import MixtureCriteria
 from craftc.craft.answers.stability import Stability, stability_of
 from craftc.craft.bounds import GroupsInput
 from craftc.craft.clusters import Clusters, bhattacharyya, pass_work
-from craftc.craft.fitted import FittedClusters
+from craftc.craft.fitted import FittedClusters, WeightColumn
 from craftc.craft.parameters import StartsInput
 from craftc.craft.rows import scores
 from craftc.describe.facts import Facts
@@ -82,6 +82,7 @@ class CraftBase(
     _fitted: FittedClusters
     _clusters_of_rows: Labels | None = None  # where `labels_` marks outliers
     _frame_library: str | None
+    _weight: WeightColumn | None = None  # of a fit of the command line
     _typical: list[NDArray[np.intp]] | None
     _unusual: NDArray[np.intp] | None
     n_features_in_: int

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -189,6 +190,13 @@ class ColumnLinks:
             factor=replace(self.factor, saving=self.factor.saving * scale),
             besides=self.besides * scale,
         )
+
+
+class WeightColumn(NamedTuple):
+    """The column of a file that holds the weights of the rows of a fit."""
+
+    column: str
+    scaled: bool  # to the number of rows that they are worth
 
 
 @dataclass(frozen=True, eq=False)

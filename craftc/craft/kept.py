@@ -208,7 +208,8 @@ class WithFixed(WithRefits):
         self.labels_ = found.labels
         self.n_iter_, self.converged_ = search.n_passes, found.converged
         self.objective_path_ = np.array([self.objective_])
-        for name in ("_fixed", "_groups", "changes_", "_slices", "_pattern", "feature_names_in_"):
+        former = ("_fixed", "_groups", "_weight", "changes_", "_slices", "_pattern", "feature_names_in_")
+        for name in former:
             self.__dict__.pop(name, None)
         self.n_features_in_ = model.n_features_in_
         if hasattr(model, "feature_names_in_"):

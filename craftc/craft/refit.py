@@ -240,6 +240,7 @@ class WithRefits(WithMergePath):
         table, notes = self._read_further(X, extended=keep == "numbers")
         weights = check_weight(sample_weight, len(table))
         check_countable(weights)
+        self.__dict__.pop("_weight", None)  # of the former rows
         if keep == "clusters":
             self._replace_rows(table, weights, n_threads)
             self._note_kept(former, notes, frame_library(X))

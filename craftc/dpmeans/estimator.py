@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.cluster_moments import ExactMoments
 from craftc._common.dense_data import DenseData
@@ -293,6 +294,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, DPMeansPrediction,
     @property
     def radius_(self) -> float:
         """Distance beyond which a new row opens a cluster."""
+        check_is_fitted(self)
         return math.sqrt(self._limit)
 
     @property

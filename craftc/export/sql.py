@@ -93,6 +93,8 @@ def to_sql(
     from craftc.export.rules import RuleStatement
     from craftc.export.statement import Statement
 
+    if not isinstance(key, str | Iterable):
+        raise ValueError(f"key must name one or more columns of the table, got {shown(key)}.")
     keys, engine = [key] if isinstance(key, str) else list(key), Dialect(dialect)
     if isinstance(scoring, Rules):
         of = scoring.schema

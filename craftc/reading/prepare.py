@@ -346,7 +346,7 @@ class _Reader:
         self._put(name, text_levels(codes, texts), reason)
         if name not in self._unusable:
             if name not in self._boxes:
-                self._notes += about_levels(name, texts, present)
+                self._notes += about_levels(name, texts, present, known=self._roles.fitted)
             if is_na.any():
                 self._na_levels[name] = {text for text, each in zip(texts, is_na, strict=True) if each}
 

@@ -139,17 +139,17 @@ def about_hours(name: str, what: str, unit: str, remark: str, either: bool) -> s
     return f"{quoted(name)} holds {held}, which are used in {unit}{remark}{change}."
 
 
-def about_levels(name: str, texts: Sequence[str], present: int) -> list[str]:
+def about_levels(name: str, texts: Sequence[str], present: int, *, known: bool = False) -> list[str]:
     """Notes about levels that are spelled alike, codes of missing answers among texts, and columns of mostly
     distinct texts.
 
-    `present`: cells that have a text.
+    `present`: cells that have a text. `known`: whether the levels of a fit decide which spellings are one.
     """
     notes = []
     spellings: dict[str, list[str]] = {}
     for text in texts:
         spellings.setdefault("".join(text.casefold().split()), []).append(text)
-    alike = [each for each in spellings.values() if len(each) > 1]
+    alike = [each for each in spellings.values() if len(each) > 1 and not known]
     if alike:
         more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
         notes.append(

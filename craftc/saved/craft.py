@@ -21,7 +21,14 @@ from craftc.craft.background import Background
 from craftc.craft.base import CraftBase
 from craftc.craft.changes import KINDS, Changes, Segment
 from craftc.craft.estimator import CRAFT
-from craftc.craft.fitted import CarriedSums, ColumnLinks, FittedClusters, PathClusters, RowCounts
+from craftc.craft.fitted import (
+    CarriedSums,
+    ColumnLinks,
+    FittedClusters,
+    PathClusters,
+    RowCounts,
+    WeightColumn,
+)
 from craftc.craft.fixed import FixedClusters
 from craftc.craft.one_factor import OneFactor
 from craftc.craft.paper.estimator import PaperCRAFT
@@ -264,6 +271,7 @@ _FIELDS = {
         ABSENT,
     ),
     "_groups": Optional(Through(Kind(), str, str), ABSENT),
+    "_weight": Optional(StoredRecord(WeightColumn, column=Through(Kind(), str, str)), ABSENT),
     "changes_": Optional(Through(Kind(), asdict, _changes_of), ABSENT),
     "cluster_margins_": Optional(floats("K", least=0.0, most=np.inf, missing=True), ABSENT),
     "margins_": Optional(Array("float32", ("n",), 0.0, np.inf, missing=True), ABSENT),

@@ -33,6 +33,7 @@ from craftc._common.messages import no_table, other_names, warn_user
 from craftc._common.typing import Array, Ints
 from craftc.table.kinds import (
     ColumnKind,
+    foreign_type,
     has_lists,
     is_block,
     is_missing,
@@ -47,6 +48,7 @@ from craftc.table.level_column import (
     LevelColumn,
     common_order,
     dictionary_codes,
+    equal_pair,
     infinite_cell,
 )
 
@@ -168,6 +170,8 @@ class _FrameSource(ColumnSource):
         if kind == ColumnKind.EMPTY:
             return np.full(self.n_rows, np.nan)
         if kind == ColumnKind.MIXED:
+            if (other := foreign_type(self.cells(j))) is not None:
+                raise TypeError(NOT_LEVELS.format(name, other))
             raise TypeError(
                 f"Column {name!r} mixes values of different types; convert it to numbers or text, or name it "
                 "in `categorical`."
@@ -197,8 +201,9 @@ class _FrameSource(ColumnSource):
             codes, values, declared, scale = self._read(series, name)
         except TypeError as error:
             raise TypeError(NOT_LEVELS.format(name, error)) from error
-        strict = kind == ColumnKind.MIXED
-        return LevelColumn(name, codes, values, strict=strict, declared=declared, scale=scale)
+        mixed = kind == ColumnKind.MIXED
+        equal = equal_pair(self.cells(j)) if mixed else None
+        return LevelColumn(name, codes, values, strict=mixed, declared=declared, scale=scale, equal=equal)
 
 
 class _BlockSource(ColumnSource):
@@ -250,6 +255,8 @@ def _refusal(series: nw.Series[Any], name: str) -> Exception:
         return ValueError(
             f"Complex data not supported: column {name!r}; pass real and imaginary parts as two columns."
         )
+    if is_object(series) and any(isinstance(cell, bytes) for cell in native):
+        return TypeError(f'Column {name!r} holds bytes; make text of them: X[{name!r}].str.decode("utf-8").')
     return TypeError(_NOT_EITHER.format(name, dtype))
 
 
@@ -390,7 +397,7 @@ def _array_column(cells: Array, name: str) -> LevelColumn:
         codes = np.fromiter(map(index.__getitem__, cells.tolist()), dtype=np.intp, count=len(cells))
     except TypeError as error:
         raise TypeError(NOT_LEVELS.format(name, error)) from error
-    return LevelColumn(name, codes, list(index), strict=True)
+    return LevelColumn(name, codes, list(index), strict=True, equal=equal_pair(cells))
 
 
 class _DictSource(ColumnSource):

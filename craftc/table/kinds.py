@@ -113,6 +113,12 @@ def has_lists(cells: Iterable[object]) -> bool:
     )
 
 
+def foreign_type(cells: Iterable[object]) -> str | None:
+    """The type of a cell that is neither a text nor a number nor missing; None if there is none."""
+    present = (cell for cell in cells if not is_absent(cell))
+    return next((type(cell).__name__ for cell in present if not isinstance(cell, str | Number)), None)
+
+
 def kind_of_series(series: nw.Series[Any]) -> ColumnKind:
     """Kind of a column of a frame."""
     dtype = series.dtype

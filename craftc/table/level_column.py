@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from decimal import Decimal
+from numbers import Number
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -27,8 +28,12 @@ _FEWEST_EMPTY = 5  # rows without a value in a column, which are no chance
 MAX_LEVELS = 65535  # one code of uint16 stays free for a missing cell
 
 NOT_LEVELS = (
-    "Column {!r} contains objects ({}) that are neither text nor numbers; convert them to text or numbers, "
-    "or drop the column."
+    "Column {0!r} contains objects ({1}) that are neither text nor numbers; convert them to text or numbers, "
+    "as X[{0!r}].map(str) does, or drop the column."
+)
+_ALIKE = (
+    "Column {!r} holds {!r} and {!r}, which {}; convert its cells to one type, text or "
+    "numbers, before they are categories."
 )
 
 
@@ -49,7 +54,8 @@ class LevelColumn:
 
     With `declared` the order of the values is that of the codes. `scale`: the levels of an ordered column in
     their order, whether they occur or not. With `strict` values that are neither text nor numbers raise
-    TypeError; otherwise they (for example intervals) are converted to text.
+    TypeError; otherwise they (for example intervals) are converted to text. `equal`: a truth value and a
+    number of the cells that are equal, which no fit takes for one level.
     """
 
     def __init__(
@@ -61,8 +67,9 @@ class LevelColumn:
         strict: bool,
         declared: bool = False,
         scale: Sequence[Any] = (),
+        equal: tuple[object, object] | None = None,
     ) -> None:
-        self.name = name
+        self.name, self._equal = name, equal
         self.codes = codes.astype(np.min_scalar_type(-len(values) - 1), copy=False)
         self.declared = declared
         plain = (_plain(value, name, strict) for value in scale)
@@ -96,6 +103,7 @@ class LevelColumn:
         levels = self.present()
         if any(isinstance(level, float) and np.isinf(level) for level in levels):
             raise infinite_cell(self.name, "a level")
+        self._check_distinct(levels)
         scale = (order or self.scale) if ordered else ()
         if scale:
             levels = self._on_scale(scale)
@@ -111,6 +119,15 @@ class LevelColumn:
                 "merge rare levels, or convert the column to numbers."
             )
         return tuple(levels)
+
+    def _check_distinct(self, levels: Sequence[Level]) -> None:
+        """Raise TypeError if two levels are equal, or have one text in descriptions, files and SQL."""
+        if self._equal is not None:
+            raise TypeError(_ALIKE.format(self.name, *self._equal, "are equal"))
+        texts = {level for level in levels if isinstance(level, str)}
+        for level in levels if texts else ():
+            if not isinstance(level, str) and (text := as_text(level)) in texts:
+                raise TypeError(_ALIKE.format(self.name, level, text, "have one name"))
 
     def _on_scale(self, scale: Sequence[Level]) -> list[Level]:
         """The levels of a scale; raise ValueError if a level that occurs has no place on it."""
@@ -219,6 +236,18 @@ def _spellings(level: Level) -> list[str]:
     if isinstance(level, str | bool) or abs(level) > _EXACT:
         return [str(level)]
     return list(dict.fromkeys((str(level), as_text(level), str(float(level)))))
+
+
+def equal_pair(cells: Iterable[object]) -> tuple[object, object] | None:
+    """A truth value and a number among the cells that are equal, as True and 1 are."""
+    cells = list(cells)
+    types = [each for each in set(map(type, cells)) if issubclass(each, Number | np.bool_)]
+    truths = [each for each in types if issubclass(each, bool | np.bool_)]
+    if not truths or len(truths) == len(types):
+        return None
+    truth = {bool(cell) for cell in cells if type(cell) in truths}
+    numbers = {cell for cell in cells if type(cell) in types and type(cell) not in truths}
+    return next(((value, int(value)) for value in sorted(truth) if value in numbers), None)
 
 
 def _plain(value: object, name: str, strict: bool) -> Level | None:

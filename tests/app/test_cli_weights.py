@@ -59,6 +59,89 @@ def test_weights_of_rows_are_repeated_rows(files, capsys, tmp_path):
     assert f"'times', {total} in all" in page
 
 
+@pytest.fixture(scope="module")
+def weighted(files, tmp_path_factory):
+    """The folder of a model whose rows have weights."""
+    out = tmp_path_factory.mktemp("model")
+    assert main(["cluster", str(files[0] / "t.csv"), "--weight", "times", "--out", str(out), "--quiet"]) == 0
+    return out
+
+
+@pytest.mark.parametrize("table", ["t.csv", "t.parquet --out-of-core"])
+def test_later_commands_count_rows_as_the_fit(files, weighted, capsys, tmp_path, table):
+    folder, frame = files
+    name, *how = table.split()
+    rows, total = [str(folder / name), *how], int(frame["times"].sum())
+    counted = f"Rows count by their 'times', {total} in all"
+    assert main(["compare", str(weighted), *rows, "--json"]) == 0
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert (found["rows"], found["drift"]["nats"]) == (int((frame["times"] > 0).sum()), 0.0)
+    assert found["weight"] == {"column": "times", "scaled": False}
+    assert sum(each["rows"] for each in found["clusters"]) == total
+    assert [each["share"] for each in found["clusters"]] == pytest.approx(
+        [each["share_of_fit"] for each in found["clusters"]]
+    )
+    assert counted in said.err
+    assert "ignored" not in said.err
+    words = ["predict", str(weighted), *rows, "--out", str(tmp_path / "p.csv"), "--fail-on-drift", "0"]
+    assert main(words) == 0
+    assert counted in capsys.readouterr().err
+    assert main(["refit", str(weighted), *rows, "--out", str(tmp_path / "again")]) == 0
+    said = capsys.readouterr()
+    assert counted in said.err
+    assert said.out.startswith(f"{total} rows: ")
+    again = craftc.load_model(tmp_path / "again" / "model.craftc")
+    fitted = craftc.load_model(weighted / "model.craftc")
+    np.testing.assert_array_equal(again.cluster_sizes_, fitted.cluster_sizes_)
+    assert main(["compare", str(tmp_path / "again"), *rows, "--json", "--quiet"]) == 0
+    assert json.loads(capsys.readouterr().out)["drift"]["nats"] == 0.0
+    assert main(["info", str(weighted)]) == 0
+    assert "weight: times; rows are sums of it" in capsys.readouterr().out
+
+
+def test_a_later_table_without_the_weights_of_the_fit(files, weighted, capsys, tmp_path):
+    frame = files[1]
+    frame.rename(columns={"times": "n"}).to_csv(tmp_path / "n.csv", index=False)
+    frame.drop(columns="times").to_parquet(tmp_path / "without.parquet", index=False)
+    model, total = str(weighted), int(frame["times"].sum())
+    for words in (
+        ["compare", model, str(tmp_path / "n.csv")],
+        ["compare", model, str(tmp_path / "without.parquet"), "--out-of-core"],
+        ["predict", model, str(tmp_path / "n.csv"), "--fail-on-drift", "9", "--out", str(tmp_path / "p.csv")],
+        ["refit", model, str(tmp_path / "n.csv"), "--out", str(tmp_path / "once")],
+    ):
+        assert main(words) == 0
+        assert "Warning: The table lacks the column 'times'" in capsys.readouterr().err
+    assert main(["info", str(tmp_path / "once"), "--json"]) == 0
+    assert "weight" not in json.loads(capsys.readouterr().out)  # its rows count once
+    assert main(["compare", model, str(tmp_path / "n.csv"), "--weight", "n", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["drift"]["nats"], sum(each["rows"] for each in found["clusters"])) == (0.0, total)
+    assert main(["compare", model, str(tmp_path / "n.csv"), "--weight", "m"]) == 2
+    assert "--weight: the table has no column 'm'." in capsys.readouterr().err
+    assert main(["predict", model, str(tmp_path / "n.csv"), "--weight", "n"]) == 2
+    assert "--weight weighs rows for --fail-on-drift" in capsys.readouterr().err
+
+
+def test_weights_of_a_survey_are_scaled_as_in_the_fit(files, capsys, tmp_path):
+    frame = files[1]
+    frame.assign(times=1000.0 + 250.0 * frame["times"]).to_csv(tmp_path / "survey.csv", index=False)
+    table, out = str(tmp_path / "survey.csv"), str(tmp_path / "out")
+    assert main(["cluster", table, "--weight", "times", "--scale-weight", "--out", out, "--quiet"]) == 0
+    fitted = craftc.load_model(tmp_path / "out" / "model.craftc")
+    assert fitted.cluster_sizes_.sum() < 160
+    assert main(["compare", out, table, "--json", "--quiet"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    sizes = sorted(each["rows"] for each in found["clusters"])
+    np.testing.assert_allclose(sizes, sorted(fitted.cluster_sizes_))
+    assert found["weight"] == {"column": "times", "scaled": True}
+    assert main(["refit", out, table, "--json", "--keep-clusters", "--quiet"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == pytest.approx(fitted.cluster_sizes_.sum())
+    assert main(["info", out]) == 0
+    assert "scaled to the rows that they are worth" in capsys.readouterr().out
+
+
 def test_weights_of_columns_and_outliers(files, capsys, tmp_path):
     folder, frame = files
     options = "--ignore", "times", "--column-weight", "colour=0", "x=2.5", "--outlier-price", "0.5"

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 import craftc
-from craftc import cli
+from craftc.cli import errors
 from craftc.reading import input_file
 from craftc.reading.files import read_file
 from tests.common import ROOT
@@ -279,11 +279,11 @@ def test_which_errors_craftc_raised():
         except Exception as error:
             return error
 
-    assert cli._is_raised_here(caught(lambda: craftc.read_table("no such file")))
-    assert cli._is_raised_here(caught(lambda: craftc.CRAFT(n_clusters=0).fit([[1.0], [2.0]])))
-    assert not cli._is_raised_here(caught(lambda: craftc.read_table("t.csv", skip=0, na=1)))
-    assert not cli._is_raised_here(caught(lambda: int("x")))
-    assert not cli._is_raised_here(ValueError("never raised"))
+    assert errors.is_expected(caught(lambda: craftc.read_table("no such file")))
+    assert errors.is_expected(caught(lambda: craftc.CRAFT(n_clusters=0).fit([[1.0], [2.0]])))
+    assert not errors.is_expected(caught(lambda: craftc.read_table("t.csv", skip=0, na=1)))
+    assert not errors.is_expected(caught(lambda: int("x")))
+    assert not errors.is_expected(ValueError("never raised"))
 
 
 @pytest.mark.parametrize(

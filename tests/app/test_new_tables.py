@@ -541,3 +541,15 @@ def test_boxes_that_nobody_ticks(tmp_path, n):
         found = craftc.read_table(table, like=model)
         assert found["news"].tolist() == ["no"] * n
         assert found["mail"].tolist() == ["0"] * n
+
+
+def test_ticks_in_another_spelling_do_not_stay_apart(tmp_path):
+    rng = np.random.default_rng(0)
+    ticked = rng.random(N) < 0.2 + 0.6 * GROUP
+    fitted = craftc.CRAFT(random_state=0).fit(
+        craftc.read_table(pd.DataFrame({"news": np.where(ticked, "x", ""), "other": OTHER}))
+    )
+    new = pd.DataFrame({"news": ["x", "X", ""] * 4, "other": 1.5})
+    rows = craftc.read_table(new, like=fitted)
+    assert rows["news"].tolist() == ["x", "x", "no"] * 4
+    assert rows.attrs["notes"] == []

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import craftc
+from craftc.cli.results import write_assignments
 from craftc.cli.writers import FORMATS
 from craftc.craft.answers.comparison import Drift
 
@@ -147,7 +148,8 @@ def test_a_second_run_continues(run, model, folder, tmp_path):
     assert code == 2
     assert "day1.parquet" in err
     states = {each["file"]: each for each in json.loads((out / "manifest.json").read_text())["files"]}
-    assert [each["state"] for each in states.values()] == ["done", "failed", "waiting"]
+    assert [each["state"] for each in states.values()] == ["done", "failed", "done"]
+    assert "1 of 3 files failed, and the next run tries them again; all others are done." in err
     assert states[str(folder / "day0.parquet")]["rows"] == 50
     assert "shop" in states[str(broken)]["error"]
     first = (out / "day0.parquet").stat().st_mtime_ns
@@ -155,7 +157,7 @@ def test_a_second_run_continues(run, model, folder, tmp_path):
 
     code, _, err = run("predict", model, folder, "--out", out, "--format", "parquet")
     assert code == 0
-    assert "1 of 3 file(s) are done" in err
+    assert "2 of 3 file(s) are done" in err
     assert (out / "day0.parquet").stat().st_mtime_ns == first
     files = json.loads((out / "manifest.json").read_text())["files"]
     assert [(each["state"], each["rows"]) for each in files] == [("done", 50), ("done", 51), ("done", 52)]
@@ -209,7 +211,7 @@ def test_a_folder_of_files_that_are_read_whole(run, model, tmp_path, ending):
     states = {
         entry["file"]: entry["state"] for entry in json.loads((out / "manifest.json").read_text())["files"]
     }
-    assert [states[str(path)] for path in files] == ["done", "failed", "waiting"]
+    assert [states[str(path)] for path in files] == ["done", "failed", "done"]
     files[1].write_bytes(good)
     before = (out / f"{files[0].name.split('.')[0]}{'.tsv' * ('tsv' in ending)}.parquet").stat().st_mtime_ns
     assert run(*words)[0] == 0
@@ -226,6 +228,43 @@ def test_a_folder_of_files_that_are_read_whole(run, model, tmp_path, ending):
     code, _, err = run(*words[:-1], "--decimal", ".")  # another way of reading: nothing is continued
     assert code == 0
     assert "skipped" not in err
+
+
+def test_files_that_are_no_tables_do_not_stop_the_others(run, model, tmp_path):
+    source, out = tmp_path / "incoming", tmp_path / "out"
+    source.mkdir()
+    for day in range(3):
+        customers(day, 30).to_csv(source / f"c{day}.csv", index=False)
+    (source / "a.csv").write_text("")
+    for name in ("readme.txt", "b.csv", "d.csv", "e.csv"):
+        (source / name).write_text("what these files are\n")
+    for n_read in (3, 0):
+        code, _, err = run("predict", model, source, "--out", out, "--log", "json")
+        lines = [json.loads(line) for line in err.splitlines()]
+        assert (code, lines[-1]["stage"]) == (2, "error")
+        assert "5 of 8 files failed" in lines[-1]["message"]
+        assert "a.csv' is empty" in lines[-1]["message"]
+        assert "2 more are in manifest.json." in lines[-1]["message"]
+        assert [each["stage"] for each in lines].count("failed") == 5
+        assert [each["stage"] for each in lines].count("file") == n_read
+    states = {
+        each["file"]: each["state"] for each in json.loads((out / "manifest.json").read_text())["files"]
+    }
+    assert sorted(states.values()) == ["done"] * 3 + ["failed"] * 5
+    assert sorted(path.name for path in out.glob("*.csv")) == ["c0.csv", "c1.csv", "c2.csv"]
+
+
+def test_a_defect_in_one_file_is_a_defect(run, model, folder, tmp_path, monkeypatch):
+    def broken(fitted, file, *arguments, **how):
+        if "day1" in file:
+            raise KeyError("day1")
+        return write_assignments(fitted, file, *arguments, **how)
+
+    monkeypatch.setattr("craftc.cli.predict.write_assignments", broken)
+    (folder / "day0.parquet").write_bytes(b"no table")
+    code, _, err = run("predict", model, folder, "--out", tmp_path / "out")
+    assert code == 3
+    assert "KeyError: 'day1'" in err
 
 
 def test_a_folder_of_texts_as_one_table(run, model, tmp_path):

@@ -56,7 +56,7 @@ BAD_TABLES = {
     "one dimension": (X[:, 0], "2D array"),
     "three dimensions": (X[None], "dim 3|3 dimensions|3D"),
     "sparse": (csr_matrix(X), "[Ss]parse"),
-    "None": (None, "2D array|got None"),
+    "None": (None, "got None"),
     "ragged": ([[1, 2], [3]], "equal length"),
     "two tables": ([X[:, :1], X], "one table"),
 }

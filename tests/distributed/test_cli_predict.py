@@ -114,7 +114,8 @@ def test_a_file_that_cannot_be_read(run, sales, cluster, tmp_path):
     folder = tmp_path / "files"
     folder.mkdir()
     pq.write_table(pa.table({"spent": [1.0], "shop": ["web"]}), folder / "good.parquet")
-    pq.write_table(pa.table({"spent": [1.0]}), folder / "without.parquet")
+    pq.write_table(pa.table({"spent": [1.0]}), folder / "a.without.parquet")
+    (folder / "b.broken.parquet").write_bytes(b"no table")
     code, _, err = run(
         "predict",
         sales / "model",
@@ -125,13 +126,15 @@ def test_a_file_that_cannot_be_read(run, sales, cluster, tmp_path):
         cluster.scheduler_address,
     )
     assert code == 2
-    assert "without.parquet" in err
+    assert "2 of 3 files failed" in err
+    assert "a.without.parquet" in err
+    assert "b.broken.parquet" in err
     assert "'shop'" in err
-    assert set(contents(tmp_path / "out")) <= {"good.csv", "manifest.json"}
+    assert set(contents(tmp_path / "out")) == {"good.csv", "manifest.json"}
 
 
 class Endless:
-    """On a worker: the results of the first file have no end, and the other file waits until they begin."""
+    """On a worker: the results of the first file have no end; that of the other one fails once they begin."""
 
     def __init__(self, folder, signal_to=None):
         self.folder, self.signal_to = folder, signal_to
@@ -142,7 +145,7 @@ class Endless:
         if "good" not in file:
             while not (self.folder / "began").exists():
                 time.sleep(0.01)
-            return results.write_assignments(fitted, file, *args, **options)
+            raise PermissionError(13, "Permission denied", file)
         with mock.patch.object(results, "streamed_assignments", self.frames):
             try:
                 return results.write_assignments(fitted, file, *args, **options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from craftc import CRAFT, PaperCRAFT, load_model, save_model
 from craftc.datasets import load_heart
@@ -199,3 +200,10 @@ def test_models_that_do_not_know_the_rows(heart, tmp_path):
     assert hasattr(changed, "bic_")
     changed.set_params(model="paper").fit(heart)
     assert not hasattr(changed, "bic_")
+
+
+@pytest.mark.parametrize("name", ["n_parameters_", "aic_", "bic_", "icl_", "log_likelihood_", "soft_sizes_"])
+def test_criteria_before_a_fit(name):
+    with pytest.raises(NotFittedError, match="This CRAFT instance is not fitted yet"):
+        getattr(CRAFT(), name)
+    assert not hasattr(CRAFT(), name)

@@ -291,10 +291,36 @@ def test_compare_two_quarters(fitted, people):
     weighted = craftc.compare(fitted, people, sample_weight=weight)
     np.testing.assert_allclose(weighted.now, fewer.now)
     np.testing.assert_allclose(weighted.feature_drift, fewer.feature_drift)
+    repeated = craftc.compare(fitted, people.iloc[np.repeat(np.arange(320), 1 + np.arange(320) % 3)])
+    counted = craftc.compare(fitted, people, sample_weight=1 + np.arange(320) % 3)
+    assert (counted.n_rows, repeated.n_rows) == (320, 639)
+    for name in ("now", "sizes", "feature_drift", "missing", "cluster_drift", "scores", "score_drift"):
+        np.testing.assert_allclose(getattr(counted, name), getattr(repeated, name), atol=1e-12, err_msg=name)
     with pytest.raises(TypeError, match="needs a fitted CRAFT"):
         craftc.compare(craftc.DPMeans(), people)
     with pytest.raises(ValueError, match="0 sample"):
         craftc.compare(fitted, people.iloc[:0])
+
+
+def test_the_table_and_the_weights_of_the_fit_have_not_drifted():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 3, 600)
+    gone = rng.random(600) < np.where(group == 2, 0.5, 0.05)
+    rows = pd.DataFrame(
+        {
+            "a": rng.normal(2.0 * group).round(2),
+            "b": np.array(["x", "y", "z"])[np.where(rng.random(600) < 0.7, group, 0)],
+            "c": np.where(gone, np.nan, rng.poisson(2 + 3 * group)),
+        }
+    )
+    weight = np.where(group == 2, 6, 1)
+    weighted = CRAFT(random_state=0).fit(rows, sample_weight=weight)
+    same = craftc.compare(weighted, rows, sample_weight=weight)
+    assert same.drift == 0.0
+    np.testing.assert_allclose(*same.missing)
+    np.testing.assert_allclose(same.now, same.then)
+    assert same.scores[0] == pytest.approx(same.scores[1])
+    assert craftc.compare(weighted, rows).drift > 0.1
 
 
 def test_frames_of_the_library_that_was_given():

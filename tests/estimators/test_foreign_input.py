@@ -234,6 +234,11 @@ def test_whole_numbers_in_columns_of_objects_that_are_rounded(name):
         assert any("whole numbers from 2**53 on" in str(each.message) for each in warned), type(X)
 
 
+def test_no_table_at_all(name):
+    with pytest.raises(ValueError, match=r"X must be a table .*, got None"):
+        fitted(name, None)
+
+
 def test_masked_arrays_are_refused(name):
     with pytest.raises(TypeError, match=r"A masked array was passed; call \.filled"):
         fitted(name, np.ma.masked_greater(NUMBERS, 1.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import enum
 import subprocess
 import sys
 from decimal import Decimal
@@ -183,3 +184,44 @@ def test_a_frame_of_many_columns_of_one_type_is_the_table_of_its_columns(dtype):
     np.testing.assert_array_equal(of_frame.codes, of_dict.codes)
     assert of_frame.schema.levels == of_dict.schema.levels
     assert of_frame.schema.columns == of_dict.schema.columns
+
+
+@pytest.mark.parametrize("form", ["frame", "dict", "array"])
+def test_levels_that_are_equal_or_have_one_name(form):
+    pd = pytest.importorskip("pandas", reason="columns of objects")
+
+    def table(*cells):
+        objects = pd.Series([cells[i % len(cells)] for i in range(N)], dtype=object)
+        if form == "array":
+            return MixedTable.from_data(objects.to_numpy()[:, None], categorical=[0])
+        columns = {"b": objects.to_numpy()}
+        return MixedTable.from_data(pd.DataFrame(columns) if form == "frame" else columns, categorical=["b"])
+
+    for cells, message in (
+        ((True, 1, "z"), "holds True and 1, which are equal; convert its cells to one type"),
+        ((0.0, "z", False), "holds False and 0, which are equal"),
+        ((1, "1", "z"), "holds 1 and '1', which have one name"),
+        ((1.0, "1", "z"), "holds 1.0 and '1', which have one name"),
+        ((True, "True", "z"), "holds True and 'True', which have one name"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            table(*cells)
+    for cells in ((True, 2, "z"), (1, 1.0, "z"), (1, 2, "z"), (True, "z", None)):
+        assert len(table(*cells).levels[0]) == len(set(cells) - {None})
+    pairs = pd.Categorical([1, "1"] * 30, categories=[1, "1"])
+    with pytest.raises(TypeError, match="have one name"):
+        MixedTable.from_data(pd.DataFrame({"b": pairs}))
+
+
+def test_cells_that_are_no_levels_say_what_makes_levels_of_them():
+    pd = pytest.importorskip("pandas", reason="data frames")
+    colour = enum.Enum("Colour", "red blue")
+    for frame, categorical, message in (
+        (pd.DataFrame({"b": [b"x", b"y"] * 30}), "auto", r"'b' holds bytes; .*X\['b'\].str.decode"),
+        (pd.DataFrame({"b": [b"x", None] * 30}), ["b"], r"'b' holds bytes; .*X\['b'\].str.decode"),
+        (pd.DataFrame({"b": list(colour) * 30}), "auto", r"objects \(Colour\) .*X\['b'\].map\(str\)"),
+        (pd.DataFrame({"b": list(colour) * 30}), ["b"], r"objects \(Colour\) .*X\['b'\].map\(str\)"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            MixedTable.from_data(frame, categorical=categorical)
+    MixedTable.from_data(pd.DataFrame({"b": pd.Series(list(colour) * 30).map(str)}))

@@ -64,7 +64,7 @@ def test_columns_that_are_neither(make, cell):
     frame = make({"x": [1, 2], "odd": [cell, cell]})
     for categorical in ("auto", ["odd"]):
         with pytest.raises(
-            TypeError, match=r"Column 'odd' (has dtype .*, which is neither|mixes|contains obj)"
+            TypeError, match=r"Column 'odd' (has dtype .*, which is neither|holds bytes|contains obj)"
         ):
             from_data(frame, categorical=categorical)
     schema = from_data(make({"x": [1, 2], "odd": ["a", "b"]})).schema
@@ -82,7 +82,7 @@ def test_structs_and_periods():
 
 
 def test_pandas_objects():
-    for cells in ([1, "a"], ["a", True], [object(), None], [{"a": 1}, None], [(1, 2), "a"]):
+    for cells in ([1, "a"], ["a", True]):
         frame = pd.DataFrame({"x": [1, 2], "o": pd.Series(cells, dtype=object)})
         with pytest.raises(TypeError, match=r"Column 'o' mixes values of different types"):
             from_data(frame)
@@ -90,8 +90,9 @@ def test_pandas_objects():
     assert from_data(mixed, categorical=["o"]).levels == ((1, 2, "a", "b"),)
     for cells in ([object(), None], [{"a": 1}, "b"], [(1, 2), "a"]):
         frame = pd.DataFrame({"o": pd.Series(cells, dtype=object)})
-        with pytest.raises(TypeError, match=r"Column 'o' contains objects .* neither text nor numbers"):
-            from_data(frame, categorical=["o"])
+        for categorical in ("auto", ["o"]):
+            with pytest.raises(TypeError, match=r"Column 'o' contains objects .* neither text nor numbers"):
+                from_data(frame, categorical=categorical)
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])

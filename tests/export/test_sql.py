@@ -372,6 +372,7 @@ def test_a_large_model_is_a_short_statement():
     [
         ({"dialect": "oracle"}, "dialect must be one of"),
         ({"key": ()}, "key must name"),
+        ({"key": 5}, "key must name one or more columns of the table, got 5"),
         ({"key": ("Cluster",)}, "rename it in a view"),
         ({"key": ("id", "ID")}, "rename it in a view"),
         ({"table": "a..b"}, "table must be"),

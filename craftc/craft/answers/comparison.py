@@ -35,12 +35,14 @@ _ERRORS = 2.0  # standard errors of a mean
 class Comparison:
     """How a table differs from the one on which a model was fitted; the result of `compare`.
 
+    A row of weight 2 counts as two equal rows, in the fit and here.
+
     Attributes
     ----------
     names : list of K str
         Of the clusters.
     then, now : ndarray (K,) of float64
-        Shares of the rows (with weights: of their sum) in every cluster.
+        Shares of the rows in every cluster.
     sizes : ndarray (K,) of float64
         Rows of the table (with weights: their sum) in every cluster.
     columns : list of D str
@@ -141,8 +143,8 @@ def compare(
         New rows, with the columns of the model: customers of another quarter, say. A file, and a frame with
         texts or dates, are read as the table of the fit was, as by ``read_table(table, like=model)``.
     sample_weight : array (n,), optional
-        Weights of the new rows in the shares of the clusters; all other numbers count every row of weight > 0
-        once.
+        Weights of the new rows: a row of weight 2 counts twice in all numbers. Pass them if the rows of the
+        fit had weights; rows without are not comparable.
 
     Returns
     -------
@@ -179,60 +181,71 @@ def compare(
 
 
 class Drift:
-    """Sums over the rows of a table, added part by part, by which they are compared with those of the fit."""
+    """Sums over the rows of a table, added part by part, by which they are compared with those of the fit.
 
-    def __init__(self, model: CraftBase) -> None:
+    `scaled`: whether weights are scaled to the number of rows that they are worth (`scaled_to_worth`).
+    """
+
+    def __init__(self, model: CraftBase, *, scaled: bool = False) -> None:
         self._model, clusters = model, model._fitted.clusters
-        self._grid, self.n_rows = clusters.moments.grid, 0
-        self._counts = np.zeros(self._grid.n_levels, np.int64)
+        self._grid, self.n_rows, self._scaled = clusters.moments.grid, 0, scaled
+        self._weights = np.zeros(2)  # their sum, and that of their squares
+        self._counts = np.zeros(self._grid.n_levels)
         self._numbers = np.zeros((3, self._grid.p))  # cells, and their sums and squares in steps of the grid
         self._sizes, self._scores = np.zeros(model.n_clusters_), np.zeros(2)
         self._has_score = hasattr(model, "predict_proba") and model._mixture is not None
 
     def add(self, table: MixedTable, weight: Floats | None = None) -> Labels:
-        """Count further rows, which have the columns of the fit; return their clusters."""
+        """Count further rows, which have the columns of the fit; return their clusters.
+
+        Without weights, a row counts once.
+        """
         model = self._model
         rows, penalties = model._read_with_range(table)
         warn_of_other_ranges(model._fitted.levels, table)
         clusters = model._fitted_clusters()
         labels = clusters.cheapest(rows, model._threads_of(len(rows)))
         self._sizes += np.bincount(labels, weight, minlength=len(self._sizes))
-        if weight is not None:
+        if weight is None:
+            each: Floats = np.ones(len(labels))
+        else:
             counted = np.flatnonzero(weight)
-            rows, penalties = rows.take(counted), penalties[counted]
+            rows, penalties, each = rows.take(counted), penalties[counted], weight[counted]
+        self._weights += each.sum(), (each * each).sum()
         for d, start in enumerate(self._grid.level_start.tolist()):
-            found = np.bincount(rows.codes[:, d])
+            found = np.bincount(rows.codes[:, d], each)
             self._counts[start : start + len(found)] += found
         z = (rows.numeric.astype(np.float64) - self._grid.centre) * self._grid.scale
         seen = ~np.isnan(z)
-        z = np.where(seen, z, 0.0)
-        self._numbers += seen.sum(axis=0), z.sum(axis=0), (z * z).sum(axis=0)
+        z, column = np.where(seen, z, 0.0), each[:, None]
+        self._numbers += (column * seen).sum(axis=0), (column * z).sum(axis=0), (column * z * z).sum(axis=0)
         self.n_rows += len(rows)
-        if self._has_score:
+        if self._has_score and len(rows):
             scores = densities_of(clusters, rows, penalties)
-            self._scores += scores.sum(), (scores * scores).sum()
+            self._scores += (each * scores).sum(), (each * scores * scores).sum()
         return labels
 
     def comparison(self, labels: Labels | None = None, notes: Sequence[str] = ()) -> Comparison:
         """The rows that were counted, compared with those of the fit."""
-        model, n = self._model, max(self.n_rows, 1)
+        model, sizes, n = self._model, self._sizes * self._unit, self.weight or 1.0
         # a cluster without rows counts as one, as in the costs of rows
         then = np.where(model.cluster_sizes_ > 0, model.cluster_sizes_, 1.0)
         scores, lost = None, 0.0
         if self._has_score:
-            mean, of_fit = self._scores[0] / n, model.log_likelihood_ / float(model.cluster_sizes_.sum())
-            error = math.sqrt(max(self._scores[1] / n - mean * mean, 0.0) / n)
+            mean, squares = (self._scores * self._unit / n).tolist()
+            of_fit = model.log_likelihood_ / float(model.cluster_sizes_.sum())
+            error = math.sqrt(max(squares - mean * mean, 0.0) / n)
             scores, lost = (of_fit, mean), max(of_fit - mean - _ERRORS * error, 0.0) if self.n_rows else 0.0
         drift, missing = self._of_columns()
         return Comparison(
             model.cluster_names_,
             then / then.sum(),
-            self._sizes / max(self._sizes.sum(), 1e-300),
-            self._sizes,
+            sizes / max(sizes.sum(), 1e-300),
+            sizes,
             list(model.schema_.columns),
             drift,
             missing,
-            _divergence(self._sizes, then, n),
+            _divergence(sizes, then, n),
             scores,
             lost,
             self.n_rows,
@@ -241,16 +254,28 @@ class Drift:
             model._frame_library,
         )
 
+    @property
+    def _unit(self) -> float:
+        """What the sums are multiplied by."""
+        total, squares = self._weights.tolist()
+        return total / squares if self._scaled and squares > 0.0 else 1.0
+
+    @property
+    def weight(self) -> float:
+        """The sum of the weights of the rows, scaled if this was asked for."""
+        return float(self._weights[0]) * self._unit
+
     def _of_columns(self) -> tuple[Floats, Floats]:
         """(D,) nats of the input columns, and (2, D) shares of their missing cells then and now; of a column
         with several features the largest.
         """
-        fitted, grid, n = self._model._fitted, self._grid, max(self.n_rows, 1)
+        fitted, grid, n = self._model._fitted, self._grid, self.weight or 1.0
+        counts, numbers = self._counts * self._unit, self._numbers * self._unit
         whole = fitted.clusters.moments.total()
         drift, missing = np.zeros(fitted.schema.n_columns), np.zeros((2, fitted.schema.n_columns))
         ends = np.append(grid.level_start[1:], grid.n_levels).tolist()
         for d, (start, end) in enumerate(zip(grid.level_start.tolist(), ends, strict=True)):
-            new, old = self._counts[start:end], whole.counts[0, start:end]
+            new, old = counts[start:end], whole.counts[0, start:end]
             j = fitted.encoding.source[grid.p + d]
             drift[j] = max(drift[j], _divergence(new, old, n))
             missing[:, j] = np.maximum(missing[:, j], (old[-1] / max(old.sum(), 1), new[-1] / n))
@@ -259,14 +284,14 @@ class Drift:
             means, squares = (each[0] for each in whole.means())
             for i, j in enumerate(fitted.encoding.source[: grid.p].tolist()):
                 old = np.array([present[i], size - present[i]])
-                new = np.array([self._numbers[0, i], n - self._numbers[0, i]])
+                new = np.array([numbers[0, i], max(n - numbers[0, i], 0.0)])
                 missing[:, j] = old[1] / max(size, 1.0), new[1] / n
-                moved = _normal_divergence(self._numbers[:, i], (old[0], means[i], squares[i]))
+                moved = _normal_divergence(numbers[:, i], (old[0], means[i], squares[i]))
                 drift[j] = max(_divergence(new, old, n), new[0] / n * moved)
         return drift, missing
 
 
-def _divergence(new: Floats | Integers, old: Floats | Integers, n: int) -> float:
+def _divergence(new: Floats, old: Floats | Integers, n: float) -> float:
     """KL(new || old) of counts in n new rows, in nats, less what is due to chance."""
     total = float(new.sum())
     if not total:

@@ -8,6 +8,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.merge_path import objectives_of
 from craftc._common.typing import Floats, Mask
@@ -63,9 +64,10 @@ class MixtureCriteria:
         return None if self._mixture is None else self._mixture.clear / self._fitted.weight
 
     def _mixture_fit(self) -> MixtureFit:
+        check_is_fitted(self)
         if self._mixture is None:
             raise AttributeError(
-                "The model does not know the probabilities of the rows of fit: it is not fitted, defines no "
+                "The model does not know the probabilities of the rows of fit: it defines no "
                 "densities, or is another step of a merge path, whose at(k, X) computes them."
             )
         return self._mixture
@@ -88,6 +90,7 @@ class MixtureCriteria:
     @property
     def n_parameters_(self) -> int:
         """Free parameters of the mixture."""
+        check_is_fitted(self)
         return n_parameters(self._fitted)
 
     @property
@@ -98,6 +101,7 @@ class MixtureCriteria:
     @property
     def bic_(self) -> float:
         """Bayesian information criterion, -2 log L + p log N; lower is better."""
+        check_is_fitted(self)
         N = self._fitted.weight
         return -2.0 * self.log_likelihood_ + self.n_parameters_ * math.log(N)
 
