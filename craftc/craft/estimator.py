@@ -53,6 +53,7 @@ from craftc.craft.refit import Former, renumbered
 from craftc.craft.rows import L, RowStore, S
 from craftc.craft.search import AutomaticResult, Encode, EncodedRows, FitConfig, LocalConfig
 from craftc.craft.search.automatic import fit_in_range
+from craftc.describe.structure import nearly
 from craftc.describe.words import nats
 from craftc.distributed.open_input import FitTable, open_input, set_input_attributes
 from craftc.reading.unusable import listed_reasons, usable_columns
@@ -523,7 +524,7 @@ class CRAFT(WithFixed):
         if self.covariance in ("full", "tied"):
             messages += too_many_columns(found.config.encoding, moments.total(), found.config.spec)
             more = self.objective_ - float(self.objective_path_.min())  # of clusters without covariances
-            if self.n_clusters is None and more > found.config.rounding:
+            if self.n_clusters is None and self.n_clusters_ > 1 and more > nearly(self.price_factor_):
                 messages.append(
                     f"covariance={self.covariance!r} describes this table in {nats(more)} nats more "
                     "than clusters without covariances do, so that the shape of a single column may make "

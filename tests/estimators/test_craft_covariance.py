@@ -498,7 +498,6 @@ def test_a_fit_is_the_best_of_its_merge_path_and_of_its_rows(seed, covariance):
     covariance=st.sampled_from(["auto", "full", "tied"]),
     constant=st.booleans(),
 )
-@pytest.mark.filterwarnings("ignore:covariance=")
 def test_the_objective_never_rises(seed, missing, dtype, covariance, constant):
     table = random_table(seed, p=seed % 6, missing=missing, dtype=dtype, constant=constant)
     model = CRAFT(covariance=covariance, n_init=2, random_state=seed).fit(table)
