@@ -176,8 +176,8 @@ class CRAFT(WithFixed):
     feature_importances_ : ndarray (D,) of float64
         Share of every input column in the gains of the features in which clusters differ.
     margins_, cluster_margins_ : ndarray (n,) of float32, ndarray (K,) of float64
-        Nats by which rows prefer their cluster to the next, and means; NaN without a row. Negative where
-        another cluster is cheaper by as much: a few rows of a long table, which `predict` puts there.
+        Nats by which rows prefer their cheapest cluster to the second, and means; NaN without a row. In a
+        long table, the cheapest cluster of a few rows is that of `predict`, not of `labels_`.
     outlier_scores_ : ndarray (n,) of float32
         What every row costs in its cheapest cluster less what it costs without clusters, nats.
     soft_sizes_, assignment_entropy_ : ndarray (K,) of float64, float

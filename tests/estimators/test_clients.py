@@ -63,7 +63,7 @@ def test_bytes(estimator, dtype):
     as_dict = {"a": X[:, 0], "b": X[:, 1]}
     if isinstance(estimator, KModes):
         assert clone(estimator).fit(as_dict).labels_.tolist() == ours.labels_.tolist()
-    with pytest.raises(TypeError, match=r"'a' has dtype Object, which is neither"):
+    with pytest.raises(TypeError, match="Column 'a' holds bytes; make text of them"):
         clone(estimator).fit(pd.DataFrame(as_dict).astype(object))
     with pytest.raises(TypeError, match="bytes that are not UTF-8"):
         clone(estimator).fit(np.array([[b"\xff", b"x"], [b"b", b"y"]], dtype=dtype))

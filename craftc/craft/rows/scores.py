@@ -334,7 +334,7 @@ class MixtureFit:
 class RowStatistics:
     """What the rows of a fit say: their margins, their probabilities, and which are typical or unusual."""
 
-    margins: NDArray[np.float32]  # (n,); negative where another cluster is cheaper than the own one
+    margins: NDArray[np.float32]  # (n,)
     outlier_scores: NDArray[np.float32]  # (n,) of densities
     means: MeanMargins
     # None under the paper's models, which are no densities
@@ -380,8 +380,7 @@ class RowStatistics:
         densities = self.extremes is not None
         for rows, scores in row_scores(clusters, table, densities=densities, weights=weights):
             own = None if weights is None else weights[rows]
-            margins = np.where(scores.labels == labels[rows], scores.margins, -scores.margins)
-            self.margins[rows] = np.minimum(margins, most)
+            self.margins[rows] = np.minimum(scores.margins, most)
             self.means.add(labels[rows], scores.margins, own)
             if self.extremes is not None:
                 counted = None if own is None else own > 0
