@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
-from craftc._common.messages import need_pandas, quoted
+from craftc._common.messages import quoted
 from craftc._common.typing import Floats
 from craftc._common.validation import scaled_to_worth
 from craftc.cli.arguments import WeighedOptions
@@ -115,12 +116,8 @@ class LaterRows:
 
     def add(self, table: MixedTable, rows: pd.DataFrame | pa.Table) -> None:
         """Count rows, which are given as the model sees them, and as they are."""
-        if isinstance(rows, need_pandas().DataFrame):
-            frame: pd.DataFrame = rows
-            weights = self._weights.of(frame.columns, lambda name: frame[[name]])
-        else:
-            part: Any = rows
-            weights = self._weights.of(part.column_names, lambda name: part.select([name]).to_pandas())
+        frame = nw.from_native(rows, eager_only=True)
+        weights = self._weights.of(frame.columns, lambda name: frame.select(name).to_pandas())
         self._drift.add(table, weights)
 
     def comparison(self) -> Comparison:

@@ -66,8 +66,7 @@ class Clusters:
         else:  # the same prices, with shared distributions of their own
             self.pricing = price_kernel.Pricing(*prices.pricing.arguments)
             self.pricing.shared = Shared(self.pricing.grid, K, spec.feature_sharing, prices.fits)
-        mean, self.deviations = moments.means()
-        self.shift: Floats = (mean - background.mean) / np.sqrt(background.variance)
+        self.shift, self.deviations = shifts(moments, background)
         # (K, D) selected features; (K,) costs relative to the shared distributions, which depend on masks, so
         # that they do not sum to the objective; and J less that of the distribution of the whole table
         effort = "keep" if keep else "thorough" if choice is None else "continue"
@@ -158,21 +157,7 @@ class Clusters:
     @cached_property
     def gains(self) -> Floats:
         """(K, D) what every feature saves in every cluster over the distribution of the whole table, nats."""
-        moments, background = self.moments, self.background
-        gains = np.empty((moments.n_clusters, moments.grid.p + moments.grid.q))
-        price_kernel.gains(
-            moments.groups,
-            moments.grid,
-            moments.unit,
-            background.frequency,
-            background.variance,
-            background.usable,
-            self.shift,
-            self.deviations,
-            1.0,
-            background.tilts,
-            gains,
-        )
+        gains = gains_of(self.moments, self.background)
         held = self.covariances
         if held is not None and held.normals is not None:
             own = held.normals.own, held.normals.gains
@@ -361,6 +346,34 @@ class Clusters:
                 yield rows, costs, self._table_costs(part), self._shared_costs(part, shared)
             else:
                 yield rows, costs, nothing, nothing
+
+
+def shifts(moments: Moments, background: Background) -> tuple[Floats, Floats]:
+    """(K, p) distances of the means from those of the table, in its standard deviations, and sums of squared
+    deviations.
+    """
+    mean, deviations = moments.means()
+    return (mean - background.mean) / np.sqrt(background.variance), deviations
+
+
+def gains_of(moments: Moments, background: Background) -> Floats:
+    """(K, D) what every feature saves in every cluster over the distribution of the whole table, without
+    covariances, nats.
+    """
+    gains = np.empty((moments.n_clusters, moments.grid.p + moments.grid.q))
+    price_kernel.gains(
+        moments.groups,
+        moments.grid,
+        moments.unit,
+        background.frequency,
+        background.variance,
+        background.usable,
+        *shifts(moments, background),
+        1.0,
+        background.tilts,
+        gains,
+    )
+    return gains
 
 
 def tilted_shares(background: Background, groups: Integers, shares: Floats) -> Floats:

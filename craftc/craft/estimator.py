@@ -501,8 +501,7 @@ class CRAFT(WithFixed):
     def _set_found(self, found: Found[L, S], weights: Floats | None) -> None:
         """Set the fitted attributes; warn where the search has not converged."""
         self._set_fitted(found.fitted)
-        for name in ("_fixed", "_groups", "_weight", "changes_", "_slices", "_pattern"):  # of former ones
-            self.__dict__.pop(name, None)
+        self._forget_former()
         statistics = found.rows.statistics(found.clusters, found.labels, weights, found.config.n_threads)
         self._set_rows(statistics)
         if self.n_clusters is None and not self.converged_:

@@ -208,9 +208,8 @@ class WithFixed(WithRefits):
         self.labels_ = found.labels
         self.n_iter_, self.converged_ = search.n_passes, found.converged
         self.objective_path_ = np.array([self.objective_])
-        former = ("_fixed", "_groups", "_weight", "changes_", "_slices", "_pattern", "feature_names_in_")
-        for name in former:
-            self.__dict__.pop(name, None)
+        self._forget_former()
+        self.__dict__.pop("feature_names_in_", None)
         self.n_features_in_ = model.n_features_in_
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = model.feature_names_in_

@@ -588,11 +588,3 @@ def have_leading_zeros(texts: Sequence[str]) -> bool:
 def is_number(cell: object) -> bool:
     """Whether a cell of a typed column is a number, which NaN is not."""
     return isinstance(cell, int | float) and not isinstance(cell, bool) and cell == cell
-
-
-def float_of(cell: object) -> float | None:
-    """A cell as a float; None if it is no number."""
-    try:
-        return float(cell)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return None

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.messages import as_text, listed, need_pandas, quoted
-from craftc.reading.cells import float_of
-from craftc.table.kinds import truth_of
+from craftc.table.kinds import float_of, truth_of
 from craftc.table.tick_groups import FEWEST_ROWS, is_off, on_level, stem_of, tick_groups
 
 if TYPE_CHECKING:

@@ -12,14 +12,7 @@ from craftc._common.messages import as_text, listed, need_pandas, quoted
 from craftc._common.typing import Floats, Integers
 from craftc.reading.bare_texts import are_labelled_codes
 from craftc.reading.cell_parts import find_parts
-from craftc.reading.cells import (
-    NA_VALUES,
-    NUMERIC_NA_VALUES,
-    float_of,
-    parse_numbers,
-    plain_text,
-    table_marks,
-)
+from craftc.reading.cells import NA_VALUES, NUMERIC_NA_VALUES, parse_numbers, plain_text, table_marks
 from craftc.reading.dates import are_long_codes, integer_dates, parse_dates, parse_times, typed_days
 from craftc.reading.files import RawTable
 from craftc.reading.input_file import TableError
@@ -70,13 +63,21 @@ from craftc.reading.unusable import (
     text_reason,
 )
 from craftc.table.dates import FEWEST_PERIODS, PARTS, named_period, part_name, parts_of, repeats
-from craftc.table.kinds import INFERRED, INFERRED_DATES, INFERRED_DURATIONS, ColumnKind, has_lists, is_absent
+from craftc.table.kinds import (
+    INFERRED,
+    INFERRED_DATES,
+    INFERRED_DURATIONS,
+    ColumnKind,
+    float_of,
+    has_lists,
+    is_absent,
+)
+from craftc.table.level_column import EXACT_INTEGERS
 from craftc.table.sentinels import sentinel_dates, sentinels
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_EXACT_INTEGERS = 2.0**53  # float64 skips whole numbers above it
 _LOOKED_AT = 2000  # cells of a column that show the decimal mark of a table
 
 
@@ -555,7 +556,7 @@ class _Reader:
             self._put(name, number_levels(values))
             self._codes.append(name)
             self._notes += far_cells(name, "numbers", sentinels(distinct, counts))
-        elif whole and name in self._roles.kept and np.abs(distinct).max() < _EXACT_INTEGERS:
+        elif whole and name in self._roles.kept and np.abs(distinct).max() < EXACT_INTEGERS:
             self._put(name, self._pd.array(values, dtype="Int64"))
         else:
             reason = id_reason(name, values) if whole else ""

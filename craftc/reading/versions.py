@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 _COUNTERS = re.compile(r"\d{1,3}\.(0|[1-9]\d?)")  # which no zero pads, as it does cents
 _NAME = re.compile(
-    r"(^|[^a-z])(version|release|section|chapter|clause|paragraph|kapitel|abschnitt|ziffer|chapitre)s?($|[^a-z])",
+    r"(^|[^a-z])(version|release|section|chapter|clause|paragraph|kapitel|abschnitt|ziffer|chapitre)s?"
+    r"($|[^a-z])",
     re.IGNORECASE,
 )
 _SHORTER = re.compile(r"[-+]?\d+[.,][1-9]")

@@ -234,16 +234,18 @@ def told_truths(texts: Collection[str]) -> dict[str, bool]:
     words = {text: text.casefold() for text in texts if truth_of(text) is not None}
     others = [text for text in texts if text not in words]
     pairs = [pair for pair in (*_PAIRS, *_MARKS) if set(words.values()) <= set(pair)]
-    if not pairs or any(map(_is_float, others)):
+    numbers = [number for text in others if (number := float_of(text)) is not None]
+    if not pairs or any(number == number for number in numbers):
         return {}
     return {text: word == pairs[0][0] for text, word in words.items()}
 
 
-def _is_float(text: str) -> bool:
+def float_of(cell: object) -> float | None:
+    """A cell as a float; None if it is no number."""
     try:
-        return float(text) == float(text)
-    except ValueError:
-        return False
+        return float(cell)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def truth_of(text: str) -> bool | None:

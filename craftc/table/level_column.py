@@ -23,7 +23,7 @@ T = TypeVar("T")
 MISSING_LEVEL = "(missing)"
 _FEW = 5  # different numbers that may well be categories, as in `read_table`
 _NUMBER = re.compile(r"\s*[+-]?(?!0\d)(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.ASCII | re.I)  # 007 is a code
-_EXACT = 2.0**53  # float64 skips whole numbers above it
+EXACT_INTEGERS = 2.0**53  # float64 skips whole numbers above it
 _FEWEST_EMPTY = 5  # rows without a value in a column, which are no chance
 MAX_LEVELS = 65535  # one code of uint16 stays free for a missing cell
 
@@ -233,7 +233,7 @@ def common_order(name: str, orders: Iterable[Sequence[T]]) -> list[T]:
 
 def _spellings(level: Level) -> list[str]:
     """The texts of a level, its own first; a number of a column with blank cells may have become 1.0."""
-    if isinstance(level, str | bool) or abs(level) > _EXACT:
+    if isinstance(level, str | bool) or abs(level) > EXACT_INTEGERS:
         return [str(level)]
     return list(dict.fromkeys((str(level), as_text(level), str(float(level)))))
 

@@ -23,7 +23,7 @@ from craftc._common.threads import threads_for
 from craftc._common.typing import Array, Bits, Floats
 from craftc._kernels import moments as _kernel
 from craftc.table.frames import as_frame, open_source, warn_of_rounding
-from craftc.table.kinds import ColumnKind, is_missing
+from craftc.table.kinds import ColumnKind, float_of, is_missing
 from craftc.table.level_column import infinite_cell
 
 if TYPE_CHECKING:
@@ -312,7 +312,7 @@ def _explain(X: object, estimator_name: str) -> None:
     for j, (name, kind) in enumerate(zip(source.names, source.kinds, strict=True)):
         if kind not in (ColumnKind.NUMBER, ColumnKind.EMPTY):
             for cell in source.cells(j):
-                if not _is_number(cell):
+                if float_of(cell) is None:
                     raise TypeError(_NO_NUMBER.format(name, repr(cell)[:60], estimator_name))
 
 
@@ -349,11 +349,3 @@ def _has_other_cells(X: object) -> TypeGuard[pd.DataFrame]:
 def _with_nan(X: pd.DataFrame) -> pd.DataFrame:
     """A data frame of pandas as float64, with NaN where it has NA."""
     return X.astype(object).where(X.notna(), np.nan).astype(np.float64)
-
-
-def _is_number(cell: object) -> bool:
-    try:
-        float(cell)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return True

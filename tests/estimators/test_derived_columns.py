@@ -319,7 +319,7 @@ def test_groups_of_a_sum_are_no_ranges_of_it():
 
 
 def test_whole_numbers_in_intervals_have_no_valley_between_ranges():
-    """Ages of more than 64 values stand in intervals, and a third of a range holds one more or less."""
+    """Ages of more than 64 values are coded by intervals, and a third of a range holds one more or less."""
     for seed in range(20):
         age = np.sort(np.random.default_rng(seed).integers(18, 90, 1500)).astype(float)
         age = np.repeat([part.mean() for part in np.array_split(age, 60)], 25)

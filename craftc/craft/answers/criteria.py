@@ -5,7 +5,6 @@ it says about the structure of its table.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -13,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from craftc._common.merge_path import objectives_of
 from craftc._common.typing import Floats, Mask
 from craftc.craft.block_pricing import unions as unions_of
-from craftc.craft.clusters import Clusters
+from craftc.craft.clusters import gains_of
 from craftc.craft.fitted import FittedClusters
 from craftc.craft.parameters import ClusterCount
 from craftc.craft.rows.scores import MixtureFit
@@ -189,7 +188,7 @@ def outlying_clusters(fitted: FittedClusters) -> tuple[int, float] | None:
     if fitted.clusters.moments.n_clusters == 1:
         return None
     shares = fitted.sizes / fitted.weight
-    found = scattered(fitted, shares) | (shares <= _SMALL) & apart_in_one_number(fitted, shares)
+    found = scattered(fitted, shares) | apart_in_one_number(fitted, shares)
     return (int(found.sum()), float(shares[found].sum())) if found.any() else None
 
 
@@ -220,22 +219,21 @@ def scattered(fitted: FittedClusters, shares: Floats) -> Mask:
 
 
 def apart_in_one_number(fitted: FittedClusters, shares: Floats) -> Mask:
-    """(K,) clusters that one number sets apart from a larger one: without it, the two would save hardly more
-    than one cluster, and what fitted parameters save by chance.
+    """(K,) small clusters that one number sets apart from a larger one: without it, the two would save hardly
+    more than one cluster, and what fitted parameters save by chance.
     """
-    clusters, levels = fitted.clusters, fitted.encoding
-    moments, background, found = clusters.moments, clusters.background, np.zeros(len(shares), bool)
+    moments, background, levels = fitted.clusters.moments, fitted.clusters.background, fitted.encoding
+    found = np.zeros(len(shares), bool)
     if not isinstance(levels, LevelEncoding):
         return found
     first, second = np.nonzero((shares[:, None] <= _SMALL) & (shares[:, None] < shares))
+    if not len(first):
+        return found
     unions = Moments(moments.grid, moments.unit, len(first))
     unions.groups[:] = unions_of(moments.groups, first, second, moments.grid.first_numeric)
-    spec, usable = replace(clusters.spec, covariance="diagonal", tied=False), background.usable
-    gains, together = (
-        Clusters(each, background, spec, np.tile(usable, (each.n_clusters, 1)), keep=True).gains
-        for each in (moments, unions)
-    )
-    apart = (gains[first] + gains[second] - together - 0.5 * background.n_parameters) * (usable > 0)
+    gains, together = gains_of(moments, background), gains_of(unions, background)
+    by_chance = 0.5 * background.n_parameters
+    apart = (gains[first] + gains[second] - together - by_chance) * (background.usable > 0)
     numbers = np.isin(levels.source, levels.input_schema.numeric_index)
     most = apart[:, -len(numbers) :][:, numbers].max(axis=1, initial=0.0)
     found[first[apart.sum(axis=1) - most <= _HARDLY * most]] = True

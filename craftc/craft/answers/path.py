@@ -411,6 +411,11 @@ class WithMergePath(Interpreted):
         for name in ("margins_", "outlier_scores_", "cluster_margins_", "changes_", *others):
             self.__dict__.pop(name, None)
 
+    def _forget_former(self) -> None:
+        """Drop what an earlier fit, and not every one, has set."""
+        for name in ("_fixed", "_groups", "_weight", "changes_", "_slices", "_pattern"):
+            self.__dict__.pop(name, None)
+
 
 def _parameters(share: float) -> dict[str, float | str]:
     """With one mask for all clusters, none holds a covariance of its own."""

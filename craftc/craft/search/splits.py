@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.random import SAMPLE_ROWS, CraftStream
-from craftc._common.threads import one_blas_thread, threads_for
+from craftc._common.threads import threads_for
 from craftc._common.typing import Array, Floats, Integers, Mask
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import craft_splits as splits_kernel
@@ -418,13 +418,12 @@ def gains_of_all(cells: Floats, weight: Floats, leaving: NDArray[np.uint8], scal
     m, most = len(cells), weight.max()
     w = weight if most <= _LARGEST_WEIGHT else np.maximum(np.rint(weight * (_LARGEST_WEIGHT / most)), 1.0)
     products, mean = np.zeros((m, m)), weight @ cells / weight.sum()
-    with one_blas_thread():
-        for start in range(0, cells.shape[1], _PRODUCTS_AT_ONCE):
-            part = slice(start, start + _PRODUCTS_AT_ONCE)
-            x = np.rint((cells[:, part] - mean[part]) * (scale[part] * _CELL_STEPS))
-            x = np.clip(x, -_LARGEST_CELL, _LARGEST_CELL) * w[:, None]
-            products += x @ x.T
-        out = ((products @ leaving) * leaving).sum(axis=0)
+    for start in range(0, cells.shape[1], _PRODUCTS_AT_ONCE):
+        part = slice(start, start + _PRODUCTS_AT_ONCE)
+        x = np.rint((cells[:, part] - mean[part]) * (scale[part] * _CELL_STEPS))
+        x = np.clip(x, -_LARGEST_CELL, _LARGEST_CELL) * w[:, None]
+        products += x @ x.T
+    out = ((products @ leaving) * leaving).sum(axis=0)
     size = w @ leaving
     rest = size * (w.sum() - size)
     return np.asarray(np.divide(out, rest, out=np.zeros(len(out)), where=rest > 0))
